@@ -1,0 +1,68 @@
+/**
+ * Time: the only file that touches timers, `Date` or `performance`.
+ *
+ * @module
+ */
+import type { Signal } from "./command.ts";
+import { unrefTimer } from "./host.ts";
+
+/** One instant on both clocks of this process, in ms. */
+export interface Stamp {
+  readonly monotonic: number;
+  readonly wall: number;
+}
+
+/** What a simulator replaces to own time. */
+export interface Clock {
+  /** Reads both clocks. */
+  now(): Stamp;
+  /**
+   * Calls back once after `ms`, never before the current task has ended. `keepsAlive` says whether a process may end
+   * while it is pending. Returns what cancels it.
+   */
+  after(ms: number, keepsAlive: boolean, callback: () => void): () => void;
+}
+
+// Timers hold their delay in 32 signed bits; a longer one fires at once (reports.md B14), so it is walked in steps.
+const longestTimerMs = 2 ** 31 - 1;
+
+/** The runtime's own clock. */
+export const systemClock: Clock = {
+  now: () => ({ monotonic: performance.now(), wall: Date.now() }),
+  after(ms, keepsAlive, callback) {
+    let timer: unknown;
+    const step = (left: number): void => {
+      const next = Math.min(left, longestTimerMs);
+      timer = setTimeout(() => (left > next ? step(left - next) : callback()), next);
+      if (!keepsAlive) unrefTimer(timer);
+    };
+    step(Math.max(0, ms));
+    return () => clearTimeout(timer as number);
+  },
+};
+
+/**
+ * Milliseconds since a stamp: the larger of what the two clocks say, since the monotonic one stands still while some
+ * machines sleep and the wall clock can be set back. Infinity if both ran backwards: then nothing is known.
+ */
+export function elapsedMs(since: Stamp, now: Stamp): number {
+  const ms = Math.max(now.monotonic - since.monotonic, now.wall - since.wall);
+  return ms < 0 ? Number.POSITIVE_INFINITY : ms;
+}
+
+/** Resolves after `ms` and keeps the process alive; rejects with the signal's reason as soon as it aborts. */
+export function sleep(clock: Clock, ms: number, signal?: Signal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = (): void => {
+      cancel();
+      signal?.removeEventListener("abort", onAbort);
+      reject(signal?.reason);
+    };
+    const cancel = clock.after(ms, true, () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal?.addEventListener("abort", onAbort);
+  });
+}

@@ -1,0 +1,114 @@
+/**
+ * The boundary between the algorithms and any Redis: one method, four kinds of reply, one error with a meaning.
+ *
+ * @module
+ */
+
+/** The runtime's own `AbortSignal`, or its least shape where no library declares one. */
+export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer S } }
+  ? S
+  : {
+      readonly aborted: boolean;
+      readonly reason: unknown;
+      addEventListener(type: "abort", listener: () => void): void;
+      removeEventListener(type: "abort", listener: () => void): void;
+    };
+
+/** A Redis reply as every client gives it: never a boolean, a bigint, a buffer or a map. */
+export type Reply = string | number | null | readonly Reply[];
+
+/** One command with its arguments, such as `["SET", "key", "value", "PX", 1000]`. */
+export type Command = readonly (string | number)[];
+
+/** Options of a single command. */
+export interface ExecuteOptions {
+  /** Ends the waiting for this command's reply; the command itself may still run. */
+  readonly signal?: Signal | undefined;
+}
+
+/** One Redis, over TCP or HTTP. Knows nothing about locks. */
+export interface CommandClient {
+  /**
+   * Sends one command, once. Rejects with a {@link ReplyError} when Redis itself answered "error", and with anything
+   * else when the outcome is unknown. Never parses values. The caller's signal is its time-out.
+   */
+  execute(command: Command, options?: ExecuteOptions): Promise<Reply>;
+  /** How errors, events and `inspectLock` name this Redis, such as "eu-west". Never holds credentials. */
+  readonly label?: string | undefined;
+  /** First line of every script here, such as `#!lua flags=allow-key-locking` on Upstash. */
+  readonly scriptHeader?: string | undefined;
+  /** True where a connection is kept, so that EVALSHA pays. HTTP clients always send EVAL: one request, never two. */
+  readonly cachesScripts?: boolean | undefined;
+}
+
+// Codes that Redis puts behind "ERR", behind a proxy's prefix, or inside the text of a failed script.
+const nestedCode =
+  /\b(NOSCRIPT|OOM|READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|CROSSSLOT|MOVED|BUSY)\b/;
+
+/**
+ * Redis answered with an error. Recognise it with {@link isReplyError}: it may come from another copy of this package.
+ *
+ * The message is Redis' own text. It is never the foreign client's error object, which may carry the whole command.
+ */
+export class ReplyError extends Error {
+  override readonly name = "ReplyError";
+  /** The first word of the error where that is a code, such as "OOM"; also found inside a wrapped text; else "ERR". */
+  readonly code: string;
+  /** How long the server asked not to be called, in ms, where it said so (HTTP 429 with Retry-After). */
+  declare readonly retryAfterMs?: number;
+
+  constructor(message: string, options: { code?: string | undefined; retryAfterMs?: number | undefined } = {}) {
+    super(message);
+    this.code = options.code ?? codeOf(message);
+    if (options.retryAfterMs !== undefined) this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Whether an error is Redis' own answer, told by name and code so that two copies of the package agree. */
+export function isReplyError(error: unknown): error is ReplyError {
+  return (
+    error instanceof Error && error.name === "ReplyError" && typeof (error as { code?: unknown }).code === "string"
+  );
+}
+
+function codeOf(message: string): string {
+  const first = /^-?([A-Z][A-Z0-9_]+)\b/.exec(message)?.[1];
+  if (first !== undefined && first !== "ERR") return first;
+  return nestedCode.exec(message)?.[1] ?? "ERR";
+}
+
+/**
+ * Makes any client's reply a {@link Reply}: the same for RESP2, RESP3 and JSON.
+ *
+ * @throws TypeError when the value is none that Redis can have sent; its outcome is then unknown.
+ */
+export function toReply(value: unknown): Reply {
+  switch (typeof value) {
+    case "string":
+    case "number":
+      return value;
+    case "boolean":
+      return value ? 1 : 0;
+    case "bigint":
+      return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString();
+    case "object":
+      if (value === null) return null;
+      if (Array.isArray(value)) return value.map(toReply);
+      if (value instanceof Uint8Array) return new TextDecoder().decode(value);
+  }
+  throw new TypeError(`Cannot read a reply of type ${Object.prototype.toString.call(value)}`);
+}
+
+/**
+ * Settles as the promise does, or rejects with the signal's reason as soon as it aborts: a time-out for clients that
+ * have none of their own. The command itself is not recalled.
+ */
+export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort);
+    void promise.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
+  });
+}

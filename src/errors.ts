@@ -1,0 +1,100 @@
+/**
+ * The one error that callers catch, and the grammar of its messages.
+ *
+ * @module
+ */
+
+/** Why an operation failed. Stable strings: compare these, never classes or messages. */
+export type LockErrorCode = "contended" | "timeout" | "unavailable" | "aborted" | "lost" | "build-failed" | "config";
+
+/** What one Redis contributed to an operation. Holds no token, password or key value. */
+export interface NodeReport {
+  /** The client's label, or "node 1" and so on. */
+  readonly label: string;
+  /** What came back: a definite reply by its meaning, an error that Redis answered with, or nothing that can be read. */
+  readonly outcome: string;
+  /** The server's error code, "timeout", or the text of a failure; absent where the outcome says it all. */
+  readonly reason?: string;
+  /** From the send to the answer, in ms. */
+  readonly ms: number;
+}
+
+/** What a {@link LockError} carries besides its code and message. */
+export interface LockErrorDetails {
+  readonly lockName?: string | undefined;
+  readonly nodes?: readonly NodeReport[] | undefined;
+  readonly cause?: unknown;
+  /** With "lost": the value of a task that finished after its lease was over. */
+  readonly result?: unknown;
+  /** With "lost": how the lease ended. */
+  readonly lostBy?: "expired" | "stolen" | "maxHold" | "released" | undefined;
+  /** With "contended", "timeout" and "build-failed": when another try may succeed, in ms from now. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/**
+ * Every failure of a lock or a guarded cache. Printing it, or `JSON.stringify`, shows the code, the name and what each
+ * node answered, and no secret.
+ *
+ * @example
+ * ```ts
+ * import { createLock, isLockError } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const lock = createLock(memoryClient());
+ * await lock.acquire("invoice:42");
+ * try {
+ *   await lock.acquire("invoice:42", { waitMs: 0 });
+ * } catch (error) {
+ *   if (!isLockError(error, "contended")) throw error;
+ *   console.log(error.retryAfterMs);
+ * }
+ * ```
+ */
+export class LockError extends Error {
+  override readonly name = "LockError";
+  readonly code: LockErrorCode;
+  declare readonly lockName?: string;
+  declare readonly nodes?: readonly NodeReport[];
+  declare readonly result?: unknown;
+  declare readonly lostBy?: "expired" | "stolen" | "maxHold" | "released";
+  declare readonly retryAfterMs?: number;
+
+  constructor(code: LockErrorCode, message: string, details: LockErrorDetails = {}) {
+    const { cause, ...fields } = details;
+    super(message, cause === undefined ? {} : { cause });
+    this.code = code;
+    for (const [field, value] of Object.entries(fields)) {
+      if (value !== undefined) Object.defineProperty(this, field, { value, enumerable: true });
+    }
+  }
+
+  /** The printable part, for loggers that serialise errors as JSON. */
+  toJSON(): Record<string, unknown> {
+    const { name, code, message, lockName, nodes, lostBy, retryAfterMs, cause } = this;
+    return { name, code, message, lockName, nodes, lostBy, retryAfterMs, cause: printable(cause) };
+  }
+}
+
+/**
+ * Whether an error is a {@link LockError}, of the given code if one is given. Told by name and code, not by class, so
+ * that it holds across two copies of the package.
+ */
+export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
+  if (!(error instanceof Error) || error.name !== "LockError") return false;
+  const actual = (error as { code?: unknown }).code;
+  return typeof actual === "string" && (code === undefined || actual === code);
+}
+
+/** Shortens foreign text for a message and blanks what must not be printed. */
+export function scrub(text: string, secrets: readonly string[] = []): string {
+  let clean = text;
+  for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "***");
+  return clean.length > 200 ? `${clean.slice(0, 199)}…` : clean;
+}
+
+function printable(cause: unknown): unknown {
+  if (!(cause instanceof Error)) return cause === undefined ? undefined : String(cause);
+  if (cause instanceof LockError) return cause.toJSON();
+  return { name: cause.name, message: cause.message, code: (cause as { code?: unknown }).code };
+}

@@ -1,0 +1,45 @@
+/**
+ * Names to keys. No two names share a key, and every derived key stands in the slot of its lock.
+ *
+ * @module
+ */
+import { invalid } from "./validate.ts";
+
+/** The keys of one lock, all in one slot of a Redis Cluster. */
+export interface LockKeys {
+  /** Holds the token alone, with the lease as its expiry. */
+  readonly lock: string;
+  /** Holds the fence of the latest grant. */
+  readonly fence: string;
+  /** Stands while an attempt of this token must not be granted any more. */
+  tombstone(token: string): string;
+}
+
+/** The keys of the lock of this name. Refuses a name that could be taken for a derived key of another. */
+export function lockKeys(prefix: string, name: string): LockKeys {
+  if (bringsTag(name) && (name.endsWith(":fence") || name.includes(":void:"))) {
+    throw invalid("name", name, 'free of ":void:" and of the ending ":fence" where it has a hash tag of its own');
+  }
+  const lock = `${prefix}:${tagged(name)}`;
+  return { lock, fence: `${lock}:fence`, tombstone: (token) => `${lock}:void:${token}` };
+}
+
+/** The key of one entry of a cache. */
+export function cacheKey(prefix: string, key: string): string {
+  return `${prefix}:${tagged(key)}`;
+}
+
+/** Gives a name its one hash tag: its own if it brings one, else all of it. */
+function tagged(name: string): string {
+  if (bringsTag(name)) return name.replaceAll("%", "%25");
+  return `{${name.replace(/[%{}]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)}}`;
+}
+
+/**
+ * Whether a name has a hash tag by Redis Cluster's rule (what stands between the first "{" and the next "}", if
+ * anything), so that a lock can stand in the slot of the data it guards. "{x}" alone does not count, as that is how the
+ * name "x" is written. See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
+ */
+function bringsTag(name: string): boolean {
+  return /^[^{]*\{[^}]+\}/.test(name) && !/^\{[^{}]*\}$/.test(name);
+}

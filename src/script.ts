@@ -1,0 +1,62 @@
+/**
+ * Runs one script: EVAL, or EVALSHA where the client keeps its connection. Knows NOSCRIPT, alone.
+ *
+ * @module
+ */
+import { type Command, type CommandClient, isReplyError, type Reply } from "./command.ts";
+
+/** A Lua script and the meaning of its replies. */
+export interface Script<Result> {
+  /** The verb, as in the API. */
+  readonly name: string;
+  /** The whole text. Every key it touches is in KEYS; it writes nothing before it knows that it may. */
+  readonly source: string;
+  /** The meaning of a well-formed reply; undefined for any other shape, which tells nothing. */
+  decode(reply: Reply): Result | undefined;
+}
+
+/** One run of a script, ready to be sent to any client. */
+export interface ScriptCall<Result> {
+  readonly script: Script<Result>;
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number)[];
+}
+
+/**
+ * Sends the script and returns its raw reply. Rejects as `send` does. At most two commands: EVALSHA, and EVAL after a
+ * definite NOSCRIPT, which proves that nothing ran.
+ */
+export async function runScript(
+  client: Pick<CommandClient, "scriptHeader" | "cachesScripts">,
+  { script, keys, args }: ScriptCall<unknown>,
+  send: (command: Command) => Promise<Reply>,
+): Promise<Reply> {
+  const source = client.scriptHeader ? `${client.scriptHeader}\n${script.source}` : script.source;
+  const rest: Command = [keys.length, ...keys, ...args];
+  const digest = client.cachesScripts ? (digests.get(source) ?? (await sha1(source))) : undefined;
+  if (digest !== undefined) {
+    try {
+      return await send(["EVALSHA", digest, ...rest]);
+    } catch (error) {
+      if (!saysNoScript(error)) throw error;
+    }
+  }
+  return send(["EVAL", source, ...rest]);
+}
+
+/** Whether Redis said that it does not know the script: in any wording, behind "ERR" or a proxy's prefix. */
+function saysNoScript(error: unknown): boolean {
+  return isReplyError(error) && /\bNOSCRIPT\b/.test(`${error.code} ${error.message}`);
+}
+
+// By source: the scripts of this package times the headers in use, so a handful. Plain strings, safe to share.
+const digests = new Map<string, string>();
+
+/** The name that Redis gives a script; undefined where the runtime has no digest, and EVAL serves. */
+async function sha1(source: string): Promise<string | undefined> {
+  const bytes = await globalThis.crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
+  if (bytes === undefined) return undefined;
+  const digest = Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  digests.set(source, digest);
+  return digest;
+}

@@ -1,0 +1,70 @@
+import type { Script } from "../script.ts";
+import { integers } from "./integers.ts";
+
+/** What a node said to an acquire. `counter` is the highest fence it has granted under this name. */
+export type AcquireReply =
+  | { readonly type: "granted"; readonly fence: number; readonly remainingMs: number }
+  | { readonly type: "held"; readonly counter: number; readonly remainingMs: number }
+  | { readonly type: "cancelled"; readonly counter: number }
+  | { readonly type: "fence-too-low"; readonly counter: number }
+  | { readonly type: "fence-in-future"; readonly serverUs: number };
+
+/**
+ * ACQUIRE: grants the lock to a token, or finds that the token has it already (the reply to an earlier try was lost).
+ *
+ * KEYS lock, fence, tombstone of the token
+ * ARGV token, lease in ms, proposed fence ('' lets the node choose)
+ *
+ * Replies, durations in ms:
+ *   { 1, fence, remaining }     granted now, or already ours: then nothing has changed
+ *   { 0, counter, remaining }   held by another; remaining is -1 where the key has no expiry
+ *   { -1, counter, 0 }          this token has been rolled back
+ *   { -3, counter, 0 }          the proposed fence is not above the counter
+ *   { -4, server µs, 0 }        the proposed fence is more than a day ahead of the server's clock
+ *
+ * The fence is written before the lock: Lua has no roll-back, and a fence without a grant is harmless while a grant
+ * without a fence is not. The counter outlives its last grant by 7 days, and longer where a proposal ran ahead, so that
+ * it cannot restart below an issued number; after that the server's clock in µs carries the order on. A missing counter
+ * refuses a proposal that is older than a lease (a day at most), which a node that forgot its data may have granted.
+ * Time is the server's own, read once.
+ */
+export const acquireScript: Script<AcquireReply> = {
+  name: "acquire",
+  source: `
+local m = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
+local c = tonumber(m[2] or '') or 0
+if m[1] then return { m[1] == ARGV[1] and 1 or 0, c, redis.call('PTTL', KEYS[1]) } end
+if m[3] then return { -1, c, 0 } end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local f = math.max(c + 1, now)
+if ARGV[3] ~= '' then
+  f = tonumber(ARGV[3])
+  if f > now + 86400000000 then return { -4, now, 0 } end
+  if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end
+  if f <= c then return { -3, c, 0 } end
+end
+local life = 604800000 + math.max(0, math.ceil((f - now) / 1000))
+redis.call('SET', KEYS[2], string.format('%.0f', f), 'PX', string.format('%.0f', life))
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 0, f, -1 } end
+return { 1, f, tonumber(ARGV[2]) }
+`.trim(),
+  decode(reply) {
+    const [verdict, number, remainingMs] = integers(reply, 3) ?? [];
+    if (number === undefined || remainingMs === undefined) return undefined;
+    switch (verdict) {
+      case 1:
+        // A key of ours without an expiry cannot come from this script.
+        return remainingMs < 0 ? undefined : { type: "granted", fence: number, remainingMs };
+      case 0:
+        return { type: "held", counter: number, remainingMs };
+      case -1:
+        return { type: "cancelled", counter: number };
+      case -3:
+        return { type: "fence-too-low", counter: number };
+      case -4:
+        return { type: "fence-in-future", serverUs: number };
+    }
+    return undefined;
+  },
+};

@@ -1,0 +1,31 @@
+import type { Script } from "../script.ts";
+import { integers } from "./integers.ts";
+
+/** What a node found when it was to release a token. */
+export type ReleaseReply = "deleted" | "absent" | "foreign";
+
+/**
+ * RELEASE: deletes the lock if this token holds it; with a tombstone also a roll-back, which no later copy of the
+ * token's acquire can undo.
+ *
+ * KEYS lock, tombstone of the token
+ * ARGV token, life of the tombstone in ms ('0' writes none)
+ *
+ * Replies: 1 deleted, 0 absent, -1 another token, or a key of another type.
+ *
+ * The tombstone comes after the delete: a server that is out of memory refuses the write, and must not strand the lock.
+ */
+export const releaseScript: Script<ReleaseReply> = {
+  name: "release",
+  source: `
+local v = redis.pcall('GET', KEYS[1])
+local r = 0
+if v == ARGV[1] then redis.call('DEL', KEYS[1]) r = 1 elseif v then r = -1 end
+if ARGV[2] ~= '0' then redis.pcall('SET', KEYS[2], '1', 'PX', ARGV[2]) end
+return r
+`.trim(),
+  decode(reply) {
+    const verdict = integers([reply], 1)?.[0];
+    return verdict === 1 ? "deleted" : verdict === 0 ? "absent" : verdict === -1 ? "foreign" : undefined;
+  },
+};

@@ -1,0 +1,110 @@
+/**
+ * The arithmetic of leases: how long a holder may believe, and how long to wait for a node. Pure functions, all in ms.
+ *
+ * @module
+ */
+
+/** By how much two clocks may disagree about a duration: crystals, slewing and smearing stay 8 times below it. */
+export const defaultDriftFactor = 0.01;
+
+/** A node's word that a token holds its key: what was left of the lease when the request was answered. */
+export interface Bound {
+  /** Since just before the request was sent: so the whole round trip is charged, and tries hidden below with it. */
+  readonly elapsedMs: number;
+  /** The key's remaining life by the node's clock, as it replied. */
+  readonly remainingMs: number;
+  /** The lease that was asked for. */
+  readonly leaseMs: number;
+}
+
+/**
+ * What is left of a lease on one node, by this client's clock; may be negative.
+ *
+ *     remaining - elapsed - (ceil(drift × max(lease, remaining)) + 2)
+ *
+ * The 2 covers the rounding of two clocks to whole ms. Redlock's validity, per node: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+ */
+export function remainingMs(bound: Bound, driftFactor: number): number {
+  return bound.remainingMs - bound.elapsedMs - driftMs(Math.max(bound.leaseMs, bound.remainingMs), driftFactor);
+}
+
+/** What the clocks' disagreement may take off a lease. */
+export function driftMs(leaseMs: number, driftFactor: number): number {
+  return Math.ceil(driftFactor * leaseMs) + 2;
+}
+
+/** The least majority of n nodes. */
+export function majority(n: number): number {
+  return Math.floor(n / 2) + 1;
+}
+
+/** The q-th largest: until when at least q of the nodes keep the lease. Each value is a bound of its own, so any mix is sound. */
+export function quorumRemainingMs(perNode: readonly number[], quorum: number): number {
+  return [...perNode].sort((a, b) => b - a)[quorum - 1] ?? Number.NEGATIVE_INFINITY;
+}
+
+/** What is known of the round trip to one node. */
+export interface RoundTrip {
+  /** Smoothed, or undefined before the first sample. */
+  readonly smoothedMs: number | undefined;
+  readonly variationMs: number;
+  /** Doubles with each time-out in a row, so that a node that became slower than its estimate is heard again. */
+  readonly backOff: number;
+}
+
+/** Before the first sample. */
+export const unknownRoundTrip: RoundTrip = { smoothedMs: undefined, variationMs: 0, backOff: 1 };
+
+/** One more answer, which took `ms`. RFC 6298, section 2. */
+export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): RoundTrip {
+  if (smoothedMs === undefined) return { smoothedMs: ms, variationMs: ms / 2, backOff: 1 };
+  return {
+    smoothedMs: 0.875 * smoothedMs + 0.125 * ms,
+    variationMs: 0.75 * variationMs + 0.25 * Math.abs(smoothedMs - ms),
+    backOff: 1,
+  };
+}
+
+/** No answer within the time-out. RFC 6298, section 5.5; bounded, as the lease bounds every time-out anyway. */
+export function timedOut(trip: RoundTrip): RoundTrip {
+  return { ...trip, backOff: Math.min(trip.backOff * 2, 64) };
+}
+
+// A cold HTTPS call takes about three round trips; a second covers it on any continent.
+const firstEstimateMs = 1_000;
+
+/** How long an answer may take: smoothed + 4 × variation (RFC 6298), or a second while nothing is known. */
+export function estimateMs({ smoothedMs, variationMs, backOff }: RoundTrip): number {
+  return backOff * (smoothedMs === undefined ? firstEstimateMs : smoothedMs + 4 * variationMs);
+}
+
+/**
+ * How long to wait for a node. At most a quarter of the lease, so that the slowest answer that counts leaves three
+ * quarters; but never less than the floor, since a pause of this process must not look like a silent node.
+ */
+export function nodeTimeoutMs(trip: RoundTrip, leaseMs: number, floorMs: number): number {
+  return Math.min(leaseMs, Math.max(floorMs, Math.min(estimateMs(trip), leaseMs / 4)));
+}
+
+/** The flight allowance of a lease: the time that the holder's next write may take to land. Taken off `remaining()`. */
+export function flightMs(trip: RoundTrip, leaseMs: number): number {
+  return Math.min(estimateMs(trip), leaseMs / 4);
+}
+
+/** Less than this part of a lease left at its grant is not worth having: it is rolled back. */
+export function isTooShort(usableMs: number, leaseMs: number): boolean {
+  return usableMs < 0.1 * leaseMs;
+}
+
+/** One worst acquire, one renewal and one last flight must fit: the least lease that is of use at this round trip. */
+export function leastUsefulLeaseMs(trip: RoundTrip, driftFactor: number): number {
+  return Math.ceil((3 * estimateMs(trip)) / (1 - driftFactor));
+}
+
+/**
+ * How long a tombstone must stand: past any request that may still be under way. Two minutes outlast the read time-outs
+ * of common proxies and every SDK's retries; a later copy strands a lock for a lease at most, and nobody believes in it.
+ */
+export function tombstoneMs(leaseMs: number): number {
+  return Math.max(2 * leaseMs, 120_000);
+}
