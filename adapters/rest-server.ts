@@ -6,18 +6,15 @@
  */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { type Command, type CommandClient, isReplyError, type Reply } from "../src/command.ts";
+import { timingSafeEqual } from "hono/utils/buffer";
+import { type CommandClient, isReplyError, type Reply } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
 
 /** Options of {@link restServer}. */
 export interface RestServerOptions {
   /** What callers must send as `Authorization: Bearer <token>`. It opens every command: there is no read-only token. */
   readonly token: string;
-  /**
-   * The longest request body, in bytes; longer ones get a 413.
-   *
-   * @default 10_485_760
-   */
+  /** The longest request body, in bytes; a longer one gets a 413. @default 10_485_760 */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -44,111 +41,80 @@ export interface RestServerOptions {
  * console.log(await response.json()); // { result: "PONG" }
  * ```
  */
-export function restServer(client: CommandClient, { token, maxBodyBytes = 10_485_760 }: RestServerOptions): Hono {
+export function restServer(client: CommandClient, options: RestServerOptions): Hono {
+  const { token, maxBodyBytes: maxSize = 10_485_760 } = options;
   if (typeof token !== "string" || token.trim() === "") {
-    throw new LockError("config", `Cannot serve Redis as "token" must be a non-empty string: current value is empty`);
+    throw new LockError("config", `Cannot serve Redis as "token" is missing: current value is "${token}"`);
   }
   const app = new Hono();
   app.use(async (c, next) => {
-    if (await sameText(c.req.header("authorization") ?? "", `Bearer ${token}`)) return next();
+    // Compares hashes, so that the time taken does not tell how much of a guess was right.
+    if (await timingSafeEqual(c.req.header("authorization") ?? "", `Bearer ${token.trim()}`)) return next();
     return c.json({ error: "WRONGPASS invalid or missing auth token" }, 401);
   });
-  app.use(
-    bodyLimit({ maxSize: maxBodyBytes, onError: (c) => c.json({ error: "ERR max request size exceeded" }, 413) }),
-  );
+  app.use(bodyLimit({ maxSize, onError: (c) => c.json({ error: "ERR max request size exceeded" }, 413) }));
 
   app.post("/", async (c) => {
-    const [command] = readCommands([await readJson(c)]) ?? [];
-    if (command === undefined) return malformed(c, `["COMMAND", "argument", …]`);
-    const answer = await run(client, command);
-    if (answer === undefined) return unknownOutcome(c);
-    return "error" in answer ? c.json(answer, 400) : c.json(encoded(c, answer));
+    const command = await readJson(c);
+    if (!isCommand(command)) return c.json(malformed, 400);
+    const answer = await run(client, command, c);
+    return c.json(answer, "error" in answer ? 400 : 200);
   });
+  const many = (inTurn: boolean) => async (c: Context) => {
+    const commands = await readJson(c);
+    if (!isCommandList(commands)) return c.json(malformed, 400);
+    const answers: Promise<Answer>[] = [];
+    for (const command of commands) {
+      answers.push(run(client, command, c));
+      if (inTurn) await answers.at(-1);
+    }
+    return c.json(await Promise.all(answers));
+  };
+  app.post("/pipeline", many(false));
+  app.post("/multi-exec", many(true));
 
-  const many =
-    (runAll: (commands: readonly Command[]) => Promise<readonly (Answer | undefined)[]>) => async (c: Context) => {
-      const commands = readCommands(await readJson(c));
-      if (commands === undefined) return malformed(c, `[["COMMAND", "argument", …], …]`);
-      const answers = await runAll(commands);
-      const known = answers.filter((answer) => answer !== undefined);
-      return known.length < answers.length ? unknownOutcome(c) : c.json(known.map((answer) => encoded(c, answer)));
-    };
-  app.post(
-    "/pipeline",
-    many((commands) => Promise.all(commands.map((command) => run(client, command)))),
-  );
-  app.post(
-    "/multi-exec",
-    many(async (commands) => {
-      const answers: (Answer | undefined)[] = [];
-      for (const command of commands) answers.push(await run(client, command));
-      return answers;
-    }),
-  );
-
-  app.on(["GET", "PUT", "PATCH", "DELETE"], ["/", "/pipeline", "/multi-exec"], (c) =>
-    c.json({ error: "ERR method not allowed: use POST" }, 405, { allow: "POST" }),
-  );
+  for (const path of ["/", "/pipeline", "/multi-exec"]) {
+    app.all(path, (c) => c.json({ error: "ERR method not allowed: use POST" }, 405, { allow: "POST" }));
+  }
   app.all("*", (c) => c.json({ error: "ERR unknown path: use /, /pipeline or /multi-exec" }, 404));
+  // Not a text that begins with an error code: callers must not take it for an answer from Redis.
+  app.onError((_error, c) => c.json({ error: "Cannot reach Redis: the outcome of the request is unknown" }, 500));
   return app;
 }
 
 type Answer = { readonly result: Reply } | { readonly error: string };
+type WireCommand = readonly (string | number | boolean)[];
 
-/** Undefined when the outcome is unknown. */
-async function run(client: CommandClient, command: Command): Promise<Answer | undefined> {
+const malformed = { error: "ERR failed to parse the request: the body must be a command, or a list of them, as JSON" };
+
+/** Rejects where the outcome is unknown. */
+async function run(client: CommandClient, command: WireCommand, c: Context): Promise<Answer> {
   try {
-    return { result: await client.execute(command) };
+    const parts = command.map((part) => (typeof part === "boolean" ? String(part) : part));
+    const reply = await client.execute(parts);
+    return { result: c.req.header("upstash-encoding") === "base64" ? base64(reply) : reply };
   } catch (error) {
-    return isReplyError(error) ? { error: error.message } : undefined;
+    if (isReplyError(error)) return { error: error.message };
+    throw error;
   }
-}
-
-// Does not begin with a Redis error code: callers must not take it for an answer from Redis.
-function unknownOutcome(c: Context): Response {
-  return c.json({ error: "Cannot reach Redis: the outcome of the request is unknown" }, 500);
-}
-
-function malformed(c: Context, shape: string): Response {
-  return c.json({ error: `ERR failed to parse the request: the body must be ${shape}` }, 400);
 }
 
 function readJson(c: Context): Promise<unknown> {
   return c.req.json<unknown>().catch(() => undefined);
 }
 
-function readCommands(body: unknown): readonly Command[] | undefined {
-  if (!Array.isArray(body) || body.length === 0) return undefined;
-  const commands = body.map(readCommand).filter((command) => command !== undefined);
-  return commands.length === body.length ? commands : undefined;
+function isCommand(body: unknown): body is WireCommand {
+  const scalar = (part: unknown): boolean => ["string", "number", "boolean"].includes(typeof part);
+  return Array.isArray(body) && typeof body[0] === "string" && body.every(scalar);
 }
 
-function readCommand(value: unknown): Command | undefined {
-  if (!Array.isArray(value) || typeof value[0] !== "string") return undefined;
-  const scalar = value.every((part) => ["string", "number", "boolean"].includes(typeof part));
-  return scalar ? value.map((part) => (typeof part === "boolean" ? String(part) : part)) : undefined;
-}
-
-function encoded(c: Context, answer: Answer): Answer {
-  if ("error" in answer || c.req.header("upstash-encoding") !== "base64") return answer;
-  return { result: base64(answer.result) };
+function isCommandList(body: unknown): body is readonly WireCommand[] {
+  return Array.isArray(body) && body.length > 0 && body.every(isCommand);
 }
 
 /** Every string in a reply, except "OK", which Upstash leaves as it is. */
 function base64(reply: Reply): Reply {
   if (typeof reply === "object" && reply !== null) return reply.map(base64);
   if (typeof reply !== "string" || reply === "OK") return reply;
-  let bytes = "";
-  for (const byte of new TextEncoder().encode(reply)) bytes += String.fromCharCode(byte);
-  return btoa(bytes);
-}
-
-/** Compares hashes, so that the time taken says nothing about how much of the token was right. */
-async function sameText(one: string, other: string): Promise<boolean> {
-  const hash = async (text: string) =>
-    new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  const [a, b] = await Promise.all([hash(one), hash(other)]);
-  let difference = 0;
-  for (const [index, byte] of a.entries()) difference |= byte ^ (b[index] ?? 0);
-  return difference === 0;
+  return btoa(Array.from(new TextEncoder().encode(reply), (byte) => String.fromCharCode(byte)).join(""));
 }

@@ -1,0 +1,114 @@
+/**
+ * Any Redis behind the Upstash REST protocol, over `fetch`: one request for one command, sent once.
+ *
+ * @module
+ */
+import { type Command, type CommandClient, type ExecuteOptions, type Signal, untilAborted } from "../src/command.ts";
+import { currentHost } from "../src/host.ts";
+import { batching } from "./rest-batch.ts";
+import { type Answer, readReplies, readReply, withoutSecret } from "./rest-reply.ts";
+import {
+  type RestRequest,
+  type RestResponse,
+  readTarget,
+  readUrl,
+  refusal,
+  type Target,
+  uniqueBlanks,
+} from "./rest-request.ts";
+
+export type { RestRequest, RestResponse } from "./rest-request.ts";
+
+/** Options of {@link restClient}. */
+export interface RestClientOptions {
+  /** The https URL of the REST API, with a path if there is one. May be an unset variable: it is read at the first use. */
+  readonly url: string | undefined;
+  /** The REST token, one that may write. It is sent as a header and never printed. */
+  readonly token: string | undefined;
+  /** @default the host of the URL */
+  readonly label?: string | undefined;
+  /**
+   * First line of every script; an empty string for none.
+   *
+   * @default "#!lua flags=allow-key-locking" on hosts under upstash.io, where scripts else lock the whole database; else none
+   */
+  readonly scriptHeader?: string | undefined;
+  /** Used instead of the global `fetch`. It must not repeat requests. */
+  fetch?(url: string, request: RestRequest): Promise<RestResponse>;
+  /** Passed to `fetch` if given. Never needed: no two requests have the same body, so no cache can answer one. */
+  readonly cache?: "no-store" | "no-cache" | undefined;
+  /**
+   * Sends the commands of one microtask drain, 1000 at most, as one `/pipeline` request: more throughput for many keys
+   * at once, at the price that all wait for the slowest. Refused on Cloudflare Workers, where requests must not share.
+   *
+   * @default false
+   */
+  readonly batch?: boolean | undefined;
+}
+
+/**
+ * A client for Upstash Redis, or for anything that speaks its REST protocol. Never retries; `fetch` itself may, as Deno
+ * does on a connection that broke, so a command can run twice.
+ *
+ * `execute` rejects with a `ReplyError` for what Redis answered (code "WRONGPASS" for any 401), with a `LockError`
+ * "config" for a `url` or `token` that cannot be right, with the signal's reason, and with any other error when the
+ * outcome is unknown. After a Retry-After header the error has `retryAfterMs`.
+ *
+ * @example
+ * ```ts
+ * import { restClient } from "leasehold/rest";
+ *
+ * const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = process.env;
+ * const client = restClient({ url, token });
+ * ```
+ */
+export function restClient(options: RestClientOptions): CommandClient {
+  const { fetch, cache, batch = false } = options;
+  const url = readUrl(options.url);
+  let target: Target | undefined;
+  let sent = 0;
+
+  async function post<T>(path: string, payload: unknown, signal: Signal | undefined, read: Reader<T>): Promise<T> {
+    if (batch && currentHost().isolatesRequests) throw refusal("batch", "must be off on Cloudflare Workers", "true");
+    target ??= readTarget(options);
+    if (signal?.aborted) throw signal.reason;
+    const { token } = target;
+    const address = target.url + path;
+    sent += 1;
+    const request: RestRequest = {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify(payload) + uniqueBlanks(sent),
+      redirect: "manual",
+      ...(signal === undefined ? {} : { signal }),
+      ...(cache === undefined ? {} : { cache }),
+    };
+    const exchange = async (): Promise<Answer> => {
+      try {
+        const response = await (fetch === undefined ? globalThis.fetch(address, request) : fetch(address, request));
+        // Read whatever the status: an unread body holds its connection, and on Workers one of six places.
+        return {
+          status: response.status,
+          retryAfter: response.headers.get("retry-after"),
+          text: await response.text(),
+        };
+      } catch (error) {
+        throw withoutSecret(error, token);
+      }
+    };
+    return read(await untilAborted(exchange(), signal), token);
+  }
+
+  const one = (command: Command, { signal }: ExecuteOptions = {}) => post("", command, signal, readReply);
+  const many = batching((commands, signal) => post("/pipeline", commands, signal, readReplies(commands.length)));
+  return {
+    execute: batch ? many : one,
+    label: options.label ?? (url?.host || undefined),
+    scriptHeader: options.scriptHeader ?? (url?.hostname.endsWith(".upstash.io") ? keyLocking : undefined),
+  };
+}
+
+// facts.md 1.12: without it every EVAL on Upstash locks the whole database.
+const keyLocking = "#!lua flags=allow-key-locking";
+
+type Reader<T> = (answer: Answer, secret: string) => T;

@@ -1,0 +1,50 @@
+/**
+ * A `fetch` that no network is behind: it keeps what it was asked, and answers as told.
+ *
+ * @module
+ */
+import type { RestRequest, RestResponse } from "../../adapters/rest.ts";
+
+/** One call of the double. */
+export interface Call extends RestRequest {
+  readonly url: string;
+}
+
+/** A double and the calls it got. */
+export interface FetchDouble {
+  readonly calls: Call[];
+  fetch(url: string, request: RestRequest): Promise<RestResponse>;
+}
+
+/** Answers every request with what `respond` makes of it. */
+export function fetchDouble(respond: (call: Call) => RestResponse | Promise<RestResponse>): FetchDouble {
+  const calls: Call[] = [];
+  return {
+    calls,
+    async fetch(url, request) {
+      const call = { url, ...request };
+      calls.push(call);
+      return respond(call);
+    },
+  };
+}
+
+/** A response with a text, or with a value as JSON. */
+export function answer(status: number, body: unknown, headers: Record<string, string> = {}): Response {
+  return new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
+}
+
+/** A promise and what settles it, as `Promise.withResolvers` gives it from Node 22 on. */
+export interface Gate<T> {
+  readonly promise: Promise<T>;
+  open(value: T): void;
+}
+
+/** A promise that the test fulfils when it wants to. */
+export function gate<T>(): Gate<T> {
+  let open: (value: T) => void = () => {};
+  const promise = new Promise<T>((resolve) => {
+    open = resolve;
+  });
+  return { promise, open };
+}
