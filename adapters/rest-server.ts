@@ -52,7 +52,8 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
     if (await timingSafeEqual(c.req.header("authorization") ?? "", `Bearer ${token.trim()}`)) return next();
     return c.json({ error: "WRONGPASS invalid or missing auth token" }, 401);
   });
-  app.use(bodyLimit({ maxSize, onError: (c) => c.json({ error: "ERR max request size exceeded" }, 413) }));
+  // The rest of the body is not read, so the connection is of no more use.
+  app.use(bodyLimit({ maxSize, onError: (c) => c.json(tooLong, 413, { connection: "close" }) }));
 
   app.post("/", async (c) => {
     const command = await readJson(c);
@@ -62,7 +63,8 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
   });
   const many = (inTurn: boolean) => async (c: Context) => {
     const commands = await readJson(c);
-    if (!isCommandList(commands)) return c.json(malformed, 400);
+    if (!Array.isArray(commands) || commands.length === 0) return c.json(malformed, 400);
+    if (!commands.every(isCommand)) return c.json(malformed, 400);
     const answers: Promise<Answer>[] = [];
     for (const command of commands) {
       answers.push(run(client, command, c));
@@ -85,6 +87,7 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
 type Answer = { readonly result: Reply } | { readonly error: string };
 type WireCommand = readonly (string | number | boolean)[];
 
+const tooLong = { error: "ERR max request size exceeded" };
 const malformed = { error: "ERR failed to parse the request: the body must be a command, or a list of them, as JSON" };
 
 /** Rejects where the outcome is unknown. */
@@ -106,10 +109,6 @@ function readJson(c: Context): Promise<unknown> {
 function isCommand(body: unknown): body is WireCommand {
   const scalar = (part: unknown): boolean => ["string", "number", "boolean"].includes(typeof part);
   return Array.isArray(body) && typeof body[0] === "string" && body.every(scalar);
-}
-
-function isCommandList(body: unknown): body is readonly WireCommand[] {
-  return Array.isArray(body) && body.length > 0 && body.every(isCommand);
 }
 
 /** Every string in a reply, except "OK", which Upstash leaves as it is. */

@@ -9,7 +9,7 @@ import { createServer } from "node:http";
 import { createServer as createTcpServer, type Server } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { describe, expect, test } from "vitest";
-import { restServer } from "../../adapters/rest-server.ts";
+import { type RestServerOptions, restServer } from "../../adapters/rest-server.ts";
 import type { CommandClient } from "../../src/command.ts";
 
 /** Whether a `redis-server` can be started here. */
@@ -84,15 +84,18 @@ export interface RunningRestServer {
 /** Serves a client as Upstash REST, on a free port. */
 export async function startRestServer(
   client: CommandClient,
-  { token = "test-token" }: { readonly token?: string } = {},
+  { token = "test-token", maxBodyBytes }: Partial<RestServerOptions> = {},
 ): Promise<RunningRestServer> {
-  const app = restServer(client, { token });
+  const app = restServer(client, { token, maxBodyBytes });
   const requests: string[] = [];
   const server = createServer(
-    getRequestListener((request) => {
-      requests.push(new URL(request.url).pathname);
-      return app.fetch(request);
-    }),
+    getRequestListener(
+      (request) => {
+        requests.push(new URL(request.url).pathname);
+        return app.fetch(request);
+      },
+      { overrideGlobalObjects: false },
+    ),
   );
   const port = await listen(server);
   const stop = (): Promise<void> =>
