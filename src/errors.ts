@@ -7,6 +7,9 @@
 /** Why an operation failed. Stable strings: compare these, never classes or messages. */
 export type LockErrorCode = "contended" | "timeout" | "unavailable" | "aborted" | "lost" | "build-failed" | "config";
 
+/** How a lease ended before its holder released it. */
+export type LostBy = "expired" | "stolen" | "maxHold";
+
 /** What one Redis contributed to an operation. Holds no token, password or key value. */
 export interface NodeReport {
   /** The client's label, or "node 1" and so on. */
@@ -27,7 +30,7 @@ export interface LockErrorDetails {
   /** With "lost": the value of a task that finished after its lease was over. */
   readonly result?: unknown;
   /** With "lost": how the lease ended. */
-  readonly lostBy?: "expired" | "stolen" | "maxHold" | "released" | undefined;
+  readonly lostBy?: LostBy | "released" | undefined;
   /** With "contended", "timeout" and "build-failed": when another try may succeed, in ms from now. */
   readonly retryAfterMs?: number | undefined;
 }
@@ -57,7 +60,7 @@ export class LockError extends Error {
   declare readonly lockName?: string;
   declare readonly nodes?: readonly NodeReport[];
   declare readonly result?: unknown;
-  declare readonly lostBy?: "expired" | "stolen" | "maxHold" | "released";
+  declare readonly lostBy?: LostBy | "released";
   declare readonly retryAfterMs?: number;
 
   constructor(code: LockErrorCode, message: string, details: LockErrorDetails = {}) {
@@ -84,6 +87,19 @@ export function isLockError(error: unknown, code?: LockErrorCode): error is Lock
   if (!(error instanceof Error) || error.name !== "LockError") return false;
   const actual = (error as { code?: unknown }).code;
   return typeof actual === "string" && (code === undefined || actual === code);
+}
+
+const endings: Record<LostBy | "released", string> = {
+  expired: "its time is up, or its key is gone",
+  stolen: "token differs",
+  maxHold: "maxHoldMs has passed",
+  released: "it was released",
+};
+
+/** The error of a lease that is over. */
+export function lostError(name: string, lostBy: LostBy | "released", details: LockErrorDetails = {}): LockError {
+  const message = `Cannot use the lease on "${name}" as it is no longer held: ${endings[lostBy]}`;
+  return new LockError("lost", message, { lockName: name, lostBy, ...details });
 }
 
 /** Shortens foreign text for a message and blanks what must not be printed. */

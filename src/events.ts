@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockErrorCode, NodeReport } from "./errors.ts";
+import type { LockErrorCode, LostBy, NodeReport } from "./errors.ts";
 
 /** What every event has. */
 interface Happened {
@@ -24,10 +24,11 @@ interface Fenced extends Happened {
 /** What a lock does. */
 export type LockEvent =
   | (Fenced & { readonly type: "acquired"; readonly remainingMs: number })
-  | (Happened & { readonly type: "contended"; readonly retryAfterMs: number })
+  /** One try was refused; `retryAfterMs` is what is left of the holder's lease, where that is known. */
+  | (Happened & { readonly type: "contended"; readonly retryAfterMs: number | undefined })
   | (Fenced & { readonly type: "extended" | "renewed"; readonly remainingMs: number })
   | (Fenced & { readonly type: "renewal-unknown"; readonly remainingMs: number })
-  | (Fenced & { readonly type: "lost"; readonly by: "expired" | "stolen" | "maxHold" })
+  | (Fenced & { readonly type: "lost"; readonly by: LostBy })
   | (Fenced & { readonly type: "held-long" })
   | (Fenced & { readonly type: "released"; readonly outcome: "released" | "expired" | "stolen" })
   | (Fenced & { readonly type: "release-failed"; readonly code: LockErrorCode })

@@ -33,6 +33,7 @@ export type Refused = "credentials" | "quota" | "other";
 
 /** What came back of one question. */
 export type Answer<Result> = {
+  readonly label: string;
   /** Just before the request was sent, tries hidden below the client included: what every bound is counted from. */
   readonly sentAt: Stamp;
   readonly ms: number;
@@ -69,6 +70,7 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
   const timeUp = new AbortController();
   let requests = 0;
   const sinceSent = (): number => Math.max(0, clock.now().monotonic - sentAt.monotonic);
+  const { label } = node;
   const send = (command: Command): Promise<Reply> => {
     requests += 1;
     return node.client.execute(command, { signal: timeUp.signal });
@@ -85,8 +87,8 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
     };
     const giveUp = (reason: string): void => {
       if (!close()) return;
-      resolve({ kind: "unknown", reason, sentAt, ms: sinceSent(), requests });
-      timeUp.abort(new DOMException(`No answer from ${node.label} in time`, "TimeoutError"));
+      resolve({ kind: "unknown", reason, label, sentAt, ms: sinceSent(), requests });
+      timeUp.abort(new DOMException(`No answer from ${label} in time`, "TimeoutError"));
     };
     const onAbort = (): void => giveUp("aborted");
     const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
@@ -103,13 +105,13 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
         if (requests === 1) node.trip = sampled(node.trip, ms);
         if (!close()) return;
         const reply = question.script.decode(raw);
-        if (reply !== undefined) resolve({ kind: "reply", reply, sentAt, ms, requests });
-        else resolve({ kind: "unknown", reason: "a reply of an unknown shape", sentAt, ms, requests });
+        if (reply !== undefined) resolve({ kind: "reply", reply, label, sentAt, ms, requests });
+        else resolve({ kind: "unknown", reason: "a reply of an unknown shape", label, sentAt, ms, requests });
       },
       (error: unknown) => {
         if (!close()) return;
         if (isLockError(error, "config")) reject(error);
-        else resolve({ ...classify(error, secretsOf(question)), sentAt, ms: sinceSent(), requests });
+        else resolve({ ...classify(error, secretsOf(question)), label, sentAt, ms: sinceSent(), requests });
       },
     );
   });
@@ -122,7 +124,7 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
 export function askEach<Result>(
   env: Environment,
   nodes: readonly Node[],
-  question: Question<Result> | ((index: number) => Question<Result>),
+  question: (node: Node) => Question<Result>,
   onAnswer: (answer: Answer<Result>, index: number) => boolean,
 ): { readonly decided: Promise<void>; readonly late: Promise<unknown> } {
   let decide: () => void = () => {};
@@ -130,7 +132,7 @@ export function askEach<Result>(
     decide = resolve;
   });
   const asked = nodes.map(async (node, index) => {
-    const answer = await ask(env, node, typeof question === "function" ? question(index) : question);
+    const answer = await ask(env, node, question(node));
     if (onAnswer(answer, index)) decide();
   });
   const late = Promise.all(asked);
@@ -138,10 +140,10 @@ export function askEach<Result>(
 }
 
 /** What a node contributed, for errors and events. */
-export function reportOf<Result>(node: Node, answer: Answer<Result>, describe: (reply: Result) => string): NodeReport {
-  const { kind, ms } = answer;
-  if (kind === "reply") return { label: node.label, outcome: describe(answer.reply), ms };
-  return { label: node.label, outcome: kind, reason: answer.reason, ms };
+export function reportOf<Result>(answer: Answer<Result>, describe: (reply: Result) => string): NodeReport {
+  const { label, kind, ms } = answer;
+  if (kind === "reply") return { label, outcome: describe(answer.reply), ms };
+  return { label, outcome: kind, reason: answer.reason, ms };
 }
 
 /**

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CommandClient } from "./command.ts";
+import type { CommandClient, Signal } from "./command.ts";
 import { LockError } from "./errors.ts";
 
 const longestMs = 365 * 86_400_000;
@@ -39,6 +39,15 @@ export function checkPrefix(value: string): string {
 /** A callback, such as a task or a build. */
 export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== "function") throw invalid(option, value, "a function");
+}
+
+/** An `AbortSignal` of any realm, or none. */
+export function checkSignal(value: Signal | undefined): void {
+  if (value === undefined) return;
+  const signal: Partial<Signal> | null = typeof value === "object" ? value : null;
+  if (typeof signal?.aborted !== "boolean" || typeof signal.addEventListener !== "function") {
+    throw invalid("signal", value, "an AbortSignal");
+  }
 }
 
 // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.

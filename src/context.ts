@@ -1,0 +1,23 @@
+/**
+ * The settings of one lock and who takes part: what every step of the algorithm is handed.
+ *
+ * @module
+ */
+import type { Environment } from "./environment.ts";
+import type { Observer } from "./events.ts";
+import type { Node } from "./node.ts";
+
+/** Receives work that may outlive the call, such as `ctx.waitUntil` of a Worker; it must be bound to its object. */
+export type WaitUntil = (work: Promise<unknown>) => void;
+
+/** The settings of one lock, and who takes part. */
+export interface LockContext {
+  readonly env: Environment;
+  readonly nodes: readonly Node[];
+  readonly quorum: number;
+  readonly driftFactor: number;
+  /** The least node time-out. */
+  readonly floorMs: number;
+  readonly observe: Observer | undefined;
+  readonly waitUntil: WaitUntil | undefined;
+}

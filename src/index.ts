@@ -1,0 +1,34 @@
+/**
+ * Locks over Redis by HTTP and TCP.
+ *
+ * @module
+ */
+export type { Clock, Stamp } from "./clock.ts";
+export {
+  type Command,
+  type CommandClient,
+  type ExecuteOptions,
+  isReplyError,
+  type Reply,
+  ReplyError,
+  type Signal,
+} from "./command.ts";
+export type { WaitUntil } from "./context.ts";
+export type { Environment } from "./environment.ts";
+export {
+  isLockError,
+  LockError,
+  type LockErrorCode,
+  type LockErrorDetails,
+  type LostBy,
+  type NodeReport,
+} from "./errors.ts";
+export type { CacheEvent, LeaseholdEvent, LockEvent, Observer } from "./events.ts";
+export type { Host } from "./host.ts";
+export { type InspectOptions, inspectLock, type LockState, type NodeState } from "./inspect.ts";
+export type { AsyncDisposal, Lease, LeaseMethods } from "./lease.ts";
+export { createLock } from "./lock.ts";
+export type { AcquireOptions, HoldOptions, Lock, LockOptions, TryOptions, TryResult } from "./lock-methods.ts";
+export type { Random } from "./random.ts";
+export type { ReleaseOutcome } from "./release.ts";
+export type { Task } from "./with-lock.ts";

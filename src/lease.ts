@@ -1,0 +1,139 @@
+/**
+ * The lease: what a holder has, the same object for one Redis and for a quorum.
+ *
+ * @module
+ */
+import type { Signal } from "./command.ts";
+import { isLockError } from "./errors.ts";
+import { notify } from "./events.ts";
+import type { Holding } from "./holding.ts";
+import { createRelease, type ReleaseOutcome } from "./release.ts";
+import { checkLeaseMs } from "./validate.ts";
+
+/** `await using`, typed only where the consumer's libraries have the symbol. */
+export type AsyncDisposal = SymbolConstructor extends { readonly asyncDispose: infer Dispose extends symbol }
+  ? { readonly [Key in Dispose]: () => PromiseLike<void> }
+  : unknown;
+
+/** What every lease offers. */
+export interface LeaseMethods {
+  /** The name as the caller wrote it. */
+  readonly name: string;
+  /** The Redis key that holds the token. */
+  readonly key: string;
+  /** Who: new for each acquisition, never reused. Whoever has it can release the lock, so keep it out of logs. */
+  readonly token: string;
+  /** How recent: a safe integer, larger than that of any earlier holder of this name. Compare, do not count with it. */
+  readonly fence: number;
+  /**
+   * Whole ms in which a write may still be *started*; 0 when over. Counted from before the request that was answered,
+   * less what clocks may disagree by and what the write may take to land. Right also before any timer has run, as after
+   * a freeze. On Workers the clock stands still between I/O: there it is an upper bound, best read after an `await`.
+   */
+  remaining(): number;
+  /**
+   * Aborts with a "lost" error at the deadline, even if no reply ever comes, or as soon as the loss is known. Timers may
+   * be late, so it is advice and `remaining()` decides. Never aborts once `release()` has been called.
+   */
+  readonly signal: Signal;
+  /** @throws LockError "lost" when the lease is over. */
+  assertHeld(): void;
+  /**
+   * Sets what is left to `leaseMs` from now, by default the length it was acquired with; never shortens it.
+   *
+   * @returns this lease, with its deadline moved
+   * @throws LockError "lost" when it is over, "unavailable" when too few nodes answered: then the old deadline stands
+   */
+  extend(leaseMs?: number): Promise<Lease>;
+  /**
+   * Frees the lock if it is still this lease's. From the call on the lease is over for its holder, whatever comes back.
+   * Once settled, another call sends nothing and answers "already-released".
+   *
+   * @throws LockError "unavailable" when too few nodes answered: the lock ends with its lease at the latest, and another
+   * call tries again
+   */
+  release(): Promise<ReleaseOutcome>;
+}
+
+/**
+ * One acquisition of a lock, until it is released or its time is up.
+ *
+ * @example
+ * ```ts
+ * import { createLock } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const lease = await createLock(memoryClient()).acquire("invoice:42");
+ * if (lease.remaining() > 1_000) console.log(`fence ${lease.fence} may still write`);
+ * await lease.release();
+ * ```
+ */
+export type Lease = LeaseMethods & AsyncDisposal;
+
+/** A lease and what only this package may do with it. */
+export interface HeldLease {
+  readonly lease: Lease;
+  readonly holding: Holding;
+  /** Releases without ever rejecting: trouble goes to the observer. With `waitUntil` it goes on behind. */
+  close(): Promise<void>;
+}
+
+/** Gives a holding its public face. */
+export function createLease(holding: Holding): HeldLease {
+  const { context, grant } = holding;
+  const { name, keys, token, fence, leaseMs: grantedMs } = grant;
+  const release = createRelease(holding);
+  holding.watch();
+
+  const methods: LeaseMethods = {
+    name,
+    key: keys.lock,
+    token,
+    fence,
+    remaining: () => holding.remainingMs(),
+    get signal() {
+      holding.remainingMs(); // so that the first look after a freeze finds it aborted
+      return holding.signal;
+    },
+    assertHeld() {
+      if (holding.over) throw holding.over;
+    },
+    async extend(leaseMs = grantedMs) {
+      checkLeaseMs(leaseMs);
+      methods.assertHeld();
+      const round = await holding.extend(leaseMs, true);
+      methods.assertHeld();
+      if (round.outcome !== "extended") throw holding.unavailable(round);
+      const { requests, durationMs, reports: nodes } = round;
+      const remainingMs = holding.remainingMs();
+      notify(context.observe, { type: "extended", name, fence, remainingMs, requests, durationMs, nodes });
+      return lease;
+    },
+    async release() {
+      const released = release();
+      context.waitUntil?.(released.catch(() => {}));
+      return released;
+    },
+  };
+
+  // While the lease lasts nobody else can have the lock, so a lost request is worth a second one.
+  const closeNow = async (): Promise<void> => {
+    for (let tries = holding.over ? 1 : 2; tries > 0; tries -= 1) {
+      try {
+        await release();
+        return;
+      } catch (error) {
+        if (!isLockError(error, "unavailable")) return;
+      }
+    }
+  };
+  const close = async (): Promise<void> => {
+    const closing = closeNow();
+    if (context.waitUntil) context.waitUntil(closing);
+    else await closing;
+  };
+
+  const lease = methods as Lease;
+  if (typeof Symbol.asyncDispose === "symbol") Object.defineProperty(lease, Symbol.asyncDispose, { value: close });
+  return { lease, holding, close };
+}

@@ -1,0 +1,167 @@
+/**
+ * The methods that every lock has: their options, the checks before anything is sent, and what they are made of.
+ *
+ * @module
+ */
+import { type Attempts, acquire } from "./acquire.ts";
+import type { Signal } from "./command.ts";
+import type { LockContext, WaitUntil } from "./context.ts";
+import { isLockError } from "./errors.ts";
+import type { Observer } from "./events.ts";
+import { type LockKeys, lockKeys } from "./keys.ts";
+import type { HeldLease, Lease } from "./lease.ts";
+import { checkDuration, checkFunction, checkLeaseMs, checkName, checkPrefix, checkSignal } from "./validate.ts";
+import { runUnderLease, type Task } from "./with-lock.ts";
+
+/** Settings of a lock; those of a single call win over them. */
+export interface LockOptions {
+  /**
+   * What the keys of all locks begin with.
+   *
+   * @default {"lock"}
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * How long a lease lasts, in whole ms from 10 to 365 days. It must hold the round trip several times over.
+   *
+   * @default {10_000}
+   */
+  readonly leaseMs?: number | undefined;
+  /**
+   * How long `acquire` and `withLock` wait for another holder, in ms from the call; 0 never waits.
+   *
+   * @default {10_000}
+   */
+  readonly waitMs?: number | undefined;
+  /** Receives every event. */
+  readonly observe?: Observer | undefined;
+  /**
+   * Receives work that may go on after the call has settled, such as roll-backs, on hosts that freeze after the
+   * response: `(work) => ctx.waitUntil(work)`. Without it the work is awaited up to the node time-out.
+   */
+  readonly waitUntil?: WaitUntil | undefined;
+}
+
+/** Settings of a call that does not wait. */
+export interface TryOptions {
+  /** @default {the lock's leaseMs} */
+  readonly leaseMs?: number | undefined;
+  /** Ends the attempt with "aborted", and in `tryWithLock` also aborts `lease.signal` while the task runs. */
+  readonly signal?: Signal | undefined;
+  /** @default {the lock's waitUntil} */
+  readonly waitUntil?: WaitUntil | undefined;
+}
+
+/** Settings of an acquisition. */
+export interface AcquireOptions extends TryOptions {
+  /** @default {the lock's waitMs} */
+  readonly waitMs?: number | undefined;
+}
+
+/** How long a task may hold. */
+export interface HoldOptions {
+  /**
+   * When renewing ends and the call rejects "lost", in ms from the acquisition.
+   *
+   * @default {no bound: the task's life is the bound}
+   */
+  readonly maxHoldMs?: number | undefined;
+}
+
+/** What `tryWithLock` came to. */
+export type TryResult<T> =
+  | { readonly ran: true; readonly value: T }
+  | { readonly ran: false; readonly retryAfterMs: number };
+
+/** A lock: the algorithm and its settings. Holds nothing itself, so one serves any number of names. */
+export interface Lock {
+  /**
+   * Waits for the lock and returns its lease, which is not renewed by itself.
+   *
+   * @throws LockError "contended" or "timeout" when another holds it, "unavailable", "aborted", "config"
+   */
+  acquire(name: string, options?: AcquireOptions): Promise<Lease>;
+  /** As `acquire`, but never waits: null when another holds it. */
+  tryAcquire(name: string, options?: TryOptions): Promise<Lease | null>;
+  /**
+   * Runs the task under the lock and renews while it runs. The task's own value or error wins, whatever the release
+   * comes to. Without `waitUntil` it settles after the release was answered.
+   *
+   * @throws whatever the task throws; LockError as `acquire`, and "lost" when the task ended after its lease, with its
+   * value as `result`
+   */
+  withLock<T>(name: string, task: Task<T>): Promise<T>;
+  withLock<T>(name: string, options: AcquireOptions & HoldOptions, task: Task<T>): Promise<T>;
+  /** As `withLock`, but skips the task when another holds the lock. */
+  tryWithLock<T>(name: string, task: Task<T>): Promise<TryResult<T>>;
+  tryWithLock<T>(name: string, options: TryOptions & HoldOptions, task: Task<T>): Promise<TryResult<T>>;
+}
+
+/** What one acquisition asks for. */
+export interface Wanted {
+  readonly name: string;
+  readonly keys: LockKeys;
+  readonly leaseMs: number;
+}
+
+/** The methods over any way to attempt. Options are checked here, once, before anything is sent. */
+export function lockMethods(
+  { prefix = "lock", leaseMs: lockLeaseMs = 10_000, waitMs: lockWaitMs = 10_000, observe, waitUntil }: LockOptions,
+  contextFor: (observe: Observer | undefined, waitUntil: WaitUntil | undefined) => LockContext,
+  attemptsFor: (context: LockContext, wanted: Wanted) => Attempts,
+): Lock {
+  checkPrefix(prefix);
+  checkLeaseMs(lockLeaseMs);
+  checkDuration("waitMs", lockWaitMs);
+  checkOptional("observe", observe);
+  checkOptional("waitUntil", waitUntil);
+
+  const hold = (name: string, options: AcquireOptions & HoldOptions): Promise<HeldLease> => {
+    const { leaseMs = lockLeaseMs, waitMs = lockWaitMs, signal, waitUntil: callWaitUntil = waitUntil } = options;
+    const keys = lockKeys(prefix, checkName("name", name));
+    checkLeaseMs(leaseMs);
+    checkDuration("waitMs", waitMs);
+    checkSignal(signal);
+    checkOptional("waitUntil", callWaitUntil);
+    const context = contextFor(observe, callWaitUntil);
+    return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
+  };
+  const holdOrNot = async (name: string, options: TryOptions): Promise<HeldLease | { retryAfterMs: number }> => {
+    try {
+      return await hold(name, { ...options, waitMs: 0 });
+    } catch (error) {
+      if (!isLockError(error, "contended")) throw error;
+      return { retryAfterMs: error.retryAfterMs ?? options.leaseMs ?? lockLeaseMs };
+    }
+  };
+  const taskOf = <Options extends HoldOptions, T>(first: Options | Task<T>, second: Task<T> | undefined) => {
+    const [options, task] = typeof first === "function" ? [{} as Options, first] : [first, second];
+    checkFunction("task", task);
+    if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs, 1);
+    return { options, task: task as Task<T> };
+  };
+
+  return {
+    async acquire(name, options = {}) {
+      return (await hold(name, options)).lease;
+    },
+    async tryAcquire(name, options = {}) {
+      const held = await holdOrNot(name, options);
+      return "lease" in held ? held.lease : null;
+    },
+    async withLock<T>(name: string, first: (AcquireOptions & HoldOptions) | Task<T>, second?: Task<T>) {
+      const { options, task } = taskOf(first, second);
+      return runUnderLease(await hold(name, options), task, options);
+    },
+    async tryWithLock<T>(name: string, first: (TryOptions & HoldOptions) | Task<T>, second?: Task<T>) {
+      const { options, task } = taskOf(first, second);
+      const held = await holdOrNot(name, options);
+      if (!("lease" in held)) return { ran: false, retryAfterMs: held.retryAfterMs };
+      return { ran: true, value: await runUnderLease(held, task, options) };
+    },
+  };
+}
+
+function checkOptional(option: string, value: unknown): void {
+  if (value !== undefined) checkFunction(option, value);
+}

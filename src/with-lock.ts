@@ -1,0 +1,63 @@
+/**
+ * Runs a task under a lease: renews while it runs, stops before it releases, and lets the task's own outcome win.
+ *
+ * @module
+ */
+import type { Signal } from "./command.ts";
+import { lostError } from "./errors.ts";
+import { notify } from "./events.ts";
+import type { HeldLease, Lease } from "./lease.ts";
+import { startRenewal } from "./renewal.ts";
+
+/** What runs under a lock. */
+export type Task<T> = (lease: Lease) => T | PromiseLike<T>;
+
+const longHoldLeases = 10;
+
+/**
+ * Runs the task and resolves with its value.
+ *
+ * 1. The task's error is rejected with as it is, whatever else went wrong.
+ * 2. A value that comes after the lease was lost rejects "lost" and is kept in the error's `result`.
+ * 3. When `maxHoldMs` has passed it rejects "lost" at once. The task may still run, so its key is left to end with its
+ *    lease: at most one lease later another can hold the lock.
+ * 4. The caller's signal aborts `lease.signal` with the caller's reason; the task decides what comes of it.
+ */
+export async function runUnderLease<T>(
+  { lease, holding, close }: HeldLease,
+  task: Task<T>,
+  { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
+): Promise<T> {
+  const { context, grant } = holding;
+  const { name, fence } = grant;
+  const { clock } = context.env;
+  const stopRenewal = startRenewal(holding);
+  const longHoldMs = longHoldLeases * grant.leaseMs;
+  const cancelLongHold = clock.after(longHoldMs, false, () =>
+    notify(context.observe, { type: "held-long", name, fence, durationMs: longHoldMs, requests: 0, nodes: [] }),
+  );
+  const onAbort = (): void => holding.abort(signal?.reason);
+  signal?.addEventListener("abort", onAbort);
+  if (signal?.aborted) onAbort();
+  let cancelMaxHold = (): void => {};
+  const tooLong = new Promise<never>((_, reject) => {
+    if (maxHoldMs === undefined) return;
+    cancelMaxHold = clock.after(maxHoldMs, false, () => {
+      holding.lose("maxHold");
+      reject(holding.over);
+    });
+  });
+
+  try {
+    const value = await Promise.race([(async () => task(lease))(), tooLong]);
+    const { over } = holding;
+    if (over?.lostBy && over.lostBy !== "released") throw lostError(name, over.lostBy, { result: value });
+    return value;
+  } finally {
+    stopRenewal();
+    cancelLongHold();
+    cancelMaxHold();
+    signal?.removeEventListener("abort", onAbort);
+    if (holding.over?.lostBy !== "maxHold") await close();
+  }
+}
