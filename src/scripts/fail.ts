@@ -1,0 +1,36 @@
+import type { Script } from "../script.ts";
+import { entryPrelude } from "./entry.ts";
+import { integers } from "./integers.ts";
+
+/** Whether this election was given back, and for how long nobody is elected now. */
+export type FailReply = { readonly released: true; readonly backOffMs: number } | { readonly released: false };
+
+/**
+ * FAIL: gives an election back. After a failed build nobody is elected for a while, twice as long with each failure in
+ * a row; the windows of the value that stands are not touched.
+ *
+ * KEYS entry
+ * ARGV token, fence, first back-off in ms (0 for none, where the build did not fail), longest back-off
+ *
+ * Replies { 1, back-off ms }, { 0, 0 } where this election does not stand any more.
+ *
+ * Deletes before it writes: a server that is out of memory must not keep an election that is over.
+ */
+export const failScript: Script<FailReply> = {
+  name: "fail",
+  source: `${entryPrelude}
+local m = redis.call('HMGET', KEYS[1], 't', 'lf', 'e', 'xu')
+if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] then return { 0, 0 } end
+redis.call('HDEL', KEYS[1], 't', 'ls', 'lu')
+if ARGV[3] == '0' then return { 1, 0 } end
+local e = tonumber(m[3] or '') or 0
+local wait = math.min(tonumber(ARGV[4]), tonumber(ARGV[3]) * 2 ^ e)
+redis.call('HSET', KEYS[1], 'e', s(e + 1), 'bu', s(now + wait))
+redis.call('PEXPIRE', KEYS[1], s(math.max((tonumber(m[4] or '') or 0) - now, wait + 60000)))
+return { 1, wait }`,
+  decode(reply) {
+    const [verdict, backOffMs] = integers(reply, 2) ?? [];
+    if (verdict === 1 && backOffMs !== undefined) return { released: true, backOffMs };
+    return verdict === 0 ? { released: false } : undefined;
+  },
+};

@@ -1,0 +1,43 @@
+import type { Script } from "../script.ts";
+import { entryPrelude } from "./entry.ts";
+import { integers } from "./integers.ts";
+
+/** The fence of the invalidation: no value elected before it is stored after it. */
+export interface InvalidateReply {
+  readonly fence: number;
+}
+
+/**
+ * INVALIDATE: voids the election and the back-off. Hard: the value is gone. Soft: it is fresh no longer, and may be
+ * served within the stale and rescue windows it was stored with.
+ *
+ * KEYS entry
+ * ARGV mode: 1 hard, 0 soft
+ *
+ * Replies the fence.
+ *
+ * The deletion comes first and is enough for safety, so that a server that is out of memory invalidates too: what is
+ * written after it names the reason to a builder that comes too late, and keeps the duration that waiters go by.
+ */
+export const invalidateScript: Script<InvalidateReply> = {
+  name: "invalidate",
+  source: `${entryPrelude}
+local m = redis.call('HMGET', KEYS[1], 'lf', 'd', 'fu', 'su', 'xu')
+local function n(i) return tonumber(m[i] or '') or 0 end
+local f, ttl = math.max(us, n(1) + 1), 60000
+if ARGV[1] == '1' then
+  redis.call('DEL', KEYS[1])
+else
+  local over = { 'fu', 't', 'ls', 'lu', 'e', 'bu' }
+  if n(4) <= n(3) then over[#over + 1] = 'su' end
+  if n(5) <= n(3) then over[#over + 1] = 'xu' else ttl = math.max(ttl, n(5) - now) end
+  redis.call('HDEL', KEYS[1], unpack(over))
+end
+redis.pcall('HSET', KEYS[1], 'lf', s(f), 'fl', s(f), 'd', m[2] or '')
+redis.pcall('PEXPIRE', KEYS[1], s(ttl))
+return f`,
+  decode(reply) {
+    const fence = integers([reply], 1)?.[0];
+    return fence === undefined || fence <= 0 ? undefined : { fence };
+  },
+};

@@ -1,0 +1,349 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { toReply } from "../../src/command.ts";
+import type { Script } from "../../src/script.ts";
+import { type CommitReply, commitScript } from "../../src/scripts/commit.ts";
+import { type ElectReply, electScript } from "../../src/scripts/elect.ts";
+import { type FailReply, failScript } from "../../src/scripts/fail.ts";
+import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { describeRedis, type RunningRedis, startRedis } from "../support/redis.ts";
+
+const key = "cache:{k}";
+const minute = 60_000;
+
+describeRedis("the scripts of the cache on Redis", () => {
+  let server: RunningRedis;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.port, "127.0.0.1");
+  });
+  beforeEach(() => redis.flushall());
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+
+  async function run<Result>(script: Script<Result>, ...args: (string | number)[]): Promise<Result> {
+    const reply = script.decode(toReply(await redis.call("EVAL", script.source, 1, key, ...args)));
+    if (reply === undefined) throw new Error(`Cannot decode the reply of ${script.name}`);
+    return reply;
+  }
+  const elect = (token: string, leaseMs = 10_000, mode: 0 | 1 | 2 = 1, codec = "j"): Promise<ElectReply> =>
+    run(electScript, token, leaseMs, codec, mode);
+  const commit = (token: string, fence: number, json: string, [fresh = minute, stale = 0, err = 0]: readonly number[] = []) =>
+    run<CommitReply>(commitScript, token, `${fence}`, "j", `j${json}`, fresh, stale, err);
+  const fail = (token: string, fence: number, backOffMs = 1_000): Promise<FailReply> =>
+    run(failScript, token, `${fence}`, backOffMs, 30_000);
+  const invalidate = (mode: "hard" | "soft" = "hard") => run(invalidateScript, mode === "hard" ? 1 : 0);
+  const field = async (name: string): Promise<number> => Number(await redis.hget(key, name));
+  /** Puts an instant of the entry into the past, as waiting would. */
+  const age = async (name: string, ms: number): Promise<void> => {
+    await redis.hset(key, name, String((await field(name)) - ms));
+  };
+  const store = async (json: string, windows: readonly number[] = []): Promise<number> => {
+    const { attempt } = await elect("tStore", 10_000, 2);
+    expect(await commit("tStore", attempt, json, windows)).toEqual({ verdict: "stored" });
+    return attempt;
+  };
+  async function innerCommands(step: () => Promise<unknown>): Promise<number> {
+    await redis.config("RESETSTAT");
+    await step();
+    const stats = (await redis.info("commandstats")).matchAll(/cmdstat_(\w+)(?:\|\w+)*:calls=(\d+)/g);
+    const own = new Set(["eval", "config", "info"]);
+    return [...stats].reduce((sum, [, name, calls]) => sum + (own.has(name ?? "") ? 0 : Number(calls)), 0);
+  }
+
+  test("one of 200 elections over 50 connections is won, a thousand times over", async () => {
+    const connections = Array.from({ length: 50 }, () => new Redis(server.port, "127.0.0.1"));
+    const sha = String(await redis.script("LOAD", electScript.source));
+    try {
+      for (let round = 0; round < 1_000; round += 1) {
+        const perRound = round === 0 ? 200 : 4;
+        const verdicts = await Promise.all(
+          Array.from({ length: perRound }, async (_, i) => {
+            const connection = connections[(i + round) % 50] ?? redis;
+            const raw = await connection.evalsha(sha, 1, `cache:{${round}}`, `t${i}`, 10_000, "j", 1);
+            return electScript.decode(toReply(raw))?.verdict;
+          }),
+        );
+        expect(verdicts.filter((verdict) => verdict === "won")).toHaveLength(1);
+        expect(verdicts.filter((verdict) => verdict === "busy")).toHaveLength(perRound - 1);
+      }
+    } finally {
+      for (const connection of connections) connection.disconnect();
+    }
+  });
+
+  test("a second copy of an election finds itself elected with the same fence, and changes nothing", async () => {
+    const first = await elect("tA");
+    await age("lu", 4_000);
+    const again = await elect("tA");
+    expect([first.verdict, again.verdict, again.attempt]).toEqual(["won", "won", first.attempt]);
+    expect(again.leftMs).toBeLessThanOrEqual(6_000);
+  });
+
+  test("a second copy of a commit is told that the value is stored", async () => {
+    const { attempt } = await elect("tA");
+    expect(await commit("tA", attempt, "1")).toEqual({ verdict: "stored" });
+    expect(await commit("tA", attempt, "1")).toEqual({ verdict: "stored" });
+    expect(await elect("tB")).toMatchObject({ verdict: "hit", payload: "j1", fence: attempt });
+  });
+
+  test("a late builder is refused and given the newer value", async () => {
+    const late = await elect("tA");
+    await age("lu", 20_000);
+    const next = await elect("tB");
+    expect(next.attempt).toBeGreaterThan(late.attempt);
+    await commit("tB", next.attempt, "2");
+    expect(await commit("tA", late.attempt, "1")).toEqual({
+      verdict: "superseded",
+      newer: { payload: "j2", fence: next.attempt },
+    });
+    expect(await elect("tC")).toMatchObject({ payload: "j2" });
+  });
+
+  test("a late builder whom nobody has replaced stores its value", async () => {
+    const late = await elect("tA", 1_000);
+    await age("lu", 3_000);
+    expect(await redis.pttl(key)).toBeGreaterThan(50_000);
+    expect(await commit("tA", late.attempt, "1")).toEqual({ verdict: "stored" });
+  });
+
+  test("an invalidation, hard or soft, and a deletion void the election under way", async () => {
+    const hard = await elect("tA");
+    const { fence } = await invalidate();
+    expect(fence).toBeGreaterThan(hard.attempt);
+    expect(await commit("tA", hard.attempt, "1")).toEqual({ verdict: "invalidated" });
+
+    const soft = await elect("tB");
+    expect(soft.attempt).toBeGreaterThan(fence);
+    await invalidate("soft");
+    expect(await commit("tB", soft.attempt, "1")).toEqual({ verdict: "invalidated" });
+
+    const deleted = await elect("tC");
+    await redis.del(key);
+    expect(await commit("tC", deleted.attempt, "1")).toEqual({ verdict: "gone" });
+    expect(await elect("tD")).toMatchObject({ verdict: "won", age: "none" });
+  });
+
+  test("an election that a late copy has won a second time does not let the first build store", async () => {
+    const first = await elect("tA");
+    await invalidate();
+    const ghost = await elect("tA");
+    expect(ghost).toMatchObject({ verdict: "won" });
+    expect(ghost.attempt).toBeGreaterThan(first.attempt);
+    expect(await commit("tA", first.attempt, '"old"')).toEqual({ verdict: "invalidated" });
+    expect(await fail("tA", first.attempt)).toEqual({ released: false });
+    // The refusal drops the ghost, so that it costs the next reader no lease of waiting.
+    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+  });
+
+  test("a soft invalidation ends freshness and keeps the windows that the value was stored with", async () => {
+    await store("1", [minute, minute, 0]);
+    await invalidate("soft");
+    expect(await elect("tA")).toMatchObject({ verdict: "won", age: "stale", payload: "j1" });
+    expect(await elect("tB")).toMatchObject({ verdict: "busy", age: "stale", payload: "j1" });
+
+    await store("2", [minute, 0, minute]);
+    await invalidate("soft");
+    expect(await elect("tC")).toMatchObject({ verdict: "won", age: "rescue", payload: "j2" });
+    expect(await elect("tD")).toMatchObject({ verdict: "busy", age: "rescue", payload: undefined });
+
+    await store("3");
+    await invalidate("soft");
+    expect(await elect("tE")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+  });
+
+  test("a hard invalidation leaves nothing to serve, and the usual duration of a build", async () => {
+    const { attempt } = await elect("tA");
+    await age("ls", 800);
+    await commit("tA", attempt, "1", [minute, minute, minute]);
+    await invalidate();
+    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+    const busy = await elect("tC");
+    expect(busy.verdict).toBe("busy");
+    expect(busy.usualMs).toBeGreaterThanOrEqual(800);
+    expect(busy.leftMs).toBeGreaterThan(9_000);
+  });
+
+  test("a waiter is told the rest of the lease, the build so far, and -1 while no build has ended", async () => {
+    await elect("tA", 5_000);
+    await age("ls", 300);
+    const busy = await elect("tB");
+    expect(busy).toMatchObject({ verdict: "busy", usualMs: -1 });
+    expect(busy.elapsedMs).toBeGreaterThanOrEqual(300);
+    expect(busy.leftMs).toBeLessThanOrEqual(5_000);
+  });
+
+  test("the usual duration falls fast and rises slowly", async () => {
+    const build = async (ms: number): Promise<number> => {
+      const { attempt } = await elect("tA");
+      await age("ls", ms);
+      await commit("tA", attempt, "1");
+      await invalidate("soft");
+      return field("d");
+    };
+    const near = (expected: number) => [expect.toSatisfy((ms: number) => Math.abs(ms - expected) < 100)];
+    expect([await build(1_000)]).toEqual(near(1_000));
+    expect([await build(3_000)]).toEqual(near(1_600));
+    expect([await build(600)]).toEqual(near(1_100));
+  });
+
+  test("failures double the back-off up to its bound, keep the windows, and a commit forgets them", async () => {
+    await store("1", [10, 0, minute]);
+    const rescueEnd = await redis.hget(key, "xu");
+    await age("fu", 1_000);
+    await age("su", 1_000);
+    for (const backOffMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+      const { attempt, verdict } = await elect("tA");
+      expect(verdict).toBe("won");
+      expect(await fail("tA", attempt)).toEqual({ released: true, backOffMs });
+      const refused = await elect("tB");
+      expect(refused).toMatchObject({ verdict: "back-off", age: "rescue", payload: "j1" });
+      expect(refused.leftMs).toBeLessThanOrEqual(backOffMs);
+      await age("bu", backOffMs);
+    }
+    expect(await redis.hget(key, "xu")).toBe(rescueEnd);
+    const { attempt } = await elect("tA");
+    await commit("tA", attempt, "2");
+    await age("fu", 2 * minute);
+    const after = await elect("tB");
+    expect(await fail("tB", after.attempt)).toEqual({ released: true, backOffMs: 1_000 });
+  });
+
+  test("giving an election back without a failure lets the next reader build at once", async () => {
+    const { attempt } = await elect("tA");
+    expect(await fail("tA", attempt, 0)).toEqual({ released: true, backOffMs: 0 });
+    expect(await elect("tB")).toMatchObject({ verdict: "won" });
+    expect(await fail("tA", attempt)).toEqual({ released: false });
+  });
+
+  test("the forced election of a set voids a build, and its own late copy only costs a lease", async () => {
+    const build = await elect("tA");
+    const set = await elect("tSet", 10_000, 2);
+    expect(set).toMatchObject({ verdict: "won" });
+    expect(await elect("tB")).toMatchObject({ verdict: "busy", elapsedMs: 0, usualMs: 0 });
+    expect(await commit("tA", build.attempt, '"old"')).toEqual({ verdict: "superseded" });
+    await commit("tSet", set.attempt, '"new"');
+    await invalidate();
+    expect(await elect("tSet", 10_000, 2)).toMatchObject({ verdict: "won", age: "none" });
+    expect(await commit("tSet", set.attempt, '"new"')).toEqual({ verdict: "invalidated" });
+    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+  });
+
+  test("a look changes nothing, whatever stands there", async () => {
+    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "none", age: "none", payload: undefined });
+    expect(await redis.exists(key)).toBe(0);
+    await store("1", [minute, minute, 0]);
+    const before = await redis.hgetall(key);
+    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "hit", payload: "j1" });
+    expect(await redis.hgetall(key)).toEqual(before);
+    await invalidate("soft");
+    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "none", age: "stale", payload: "j1" });
+  });
+
+  test("a payload of another codec is a miss", async () => {
+    await store("1");
+    expect(await elect("tA", 10_000, 1, "u1:")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+  });
+
+  test("a key of another type is never touched", async () => {
+    await redis.set(key, "mine");
+    for (const step of [() => elect("tA"), () => commit("tA", 1, "1"), () => fail("tA", 1), () => invalidate()]) {
+      await expect(step()).rejects.toThrow("WRONGTYPE");
+    }
+    expect(await redis.get(key)).toBe("mine");
+  });
+
+  test("a fence above 2^50 keeps all its digits, and grows although the server's clock stands behind it", async () => {
+    const first = await elect("tA");
+    expect(first.attempt).toBeGreaterThan(2 ** 50);
+    const ahead = 2 ** 52 + 1;
+    await redis.hset(key, "lf", String(ahead));
+    await age("lu", minute);
+    const next = await elect("tB");
+    expect(next.attempt).toBe(ahead + 1);
+    expect(await redis.hget(key, "lf")).toBe(String(ahead + 1));
+    expect(await commit("tB", next.attempt, "1")).toEqual({ verdict: "stored" });
+    expect((await invalidate()).fence).toBe(ahead + 2);
+  });
+
+  test("every script leaves a time to live, and none shortens the windows of a value", async () => {
+    const day = 24 * 60 * minute;
+    const ttl = async (): Promise<number> => redis.pttl(key);
+    const { attempt } = await elect("tA");
+    expect(await ttl()).toBeGreaterThan(minute);
+    await fail("tA", attempt);
+    expect(await ttl()).toBeGreaterThan(minute);
+    await store("1", [1_000, day, 2 * day]);
+    expect(await ttl()).toBeGreaterThan(2 * day);
+    await invalidate("soft");
+    expect(await ttl()).toBeGreaterThan(2 * day - minute);
+    const again = await elect("tB");
+    expect(await ttl()).toBeGreaterThan(2 * day - minute);
+    await fail("tB", again.attempt);
+    expect(await ttl()).toBeGreaterThan(2 * day - minute);
+    await invalidate();
+    expect(await ttl()).toBeGreaterThan(minute - 1_000);
+  });
+
+  test("inner commands: hit 2, busy 2, won 4, commit 4, refused 2, fail and invalidation 5", async () => {
+    let attempt = 0;
+    const cost: Record<string, number> = {};
+    cost.won = await innerCommands(async () => {
+      attempt = (await elect("tA")).attempt;
+    });
+    cost.busy = await innerCommands(() => elect("tB"));
+    cost.commit = await innerCommands(() => commit("tA", attempt, "1"));
+    cost.hit = await innerCommands(() => elect("tB"));
+    cost.duplicate = await innerCommands(() => commit("tA", attempt, "1"));
+    cost.refused = await innerCommands(() => commit("tB", attempt - 1, "1"));
+    cost.invalidate = await innerCommands(() => invalidate());
+    attempt = (await elect("tA")).attempt;
+    cost.fail = await innerCommands(() => fail("tA", attempt));
+    cost.backOff = await innerCommands(() => elect("tB"));
+    expect(cost).toEqual({
+      won: 4,
+      busy: 2,
+      commit: 4,
+      hit: 2,
+      duplicate: 2,
+      refused: 2,
+      invalidate: 5,
+      fail: 5,
+      backOff: 2,
+    });
+  });
+
+  test("a hit changes nothing on the server", async () => {
+    await store("1");
+    const changes = async (): Promise<string | undefined> =>
+      /rdb_changes_since_last_save:(\d+)/.exec(await redis.info("persistence"))?.[1];
+    const before = await changes();
+    await elect("tA");
+    expect(await changes()).toBe(before);
+  });
+
+  test("a server that is out of memory serves, invalidates and takes elections back, and stores nothing", async () => {
+    await store("1");
+    await redis.config("SET", "maxmemory", "1");
+    try {
+      expect(await elect("tA")).toMatchObject({ verdict: "hit", payload: "j1" });
+      expect((await invalidate()).fence).toBeGreaterThan(0);
+      await expect(elect("tA")).rejects.toThrow("OOM");
+    } finally {
+      await redis.config("SET", "maxmemory", "0");
+    }
+    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+    const { attempt } = await elect("tB");
+    await redis.config("SET", "maxmemory", "1");
+    try {
+      await expect(commit("tB", attempt, "2")).rejects.toThrow("OOM");
+      expect(await fail("tB", attempt)).toMatchObject({ released: true });
+    } finally {
+      await redis.config("SET", "maxmemory", "0");
+    }
+    expect(await elect("tC")).toMatchObject({ verdict: "back-off" });
+  });
+});
