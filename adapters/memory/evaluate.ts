@@ -1,0 +1,35 @@
+/**
+ * EVAL: runs the TypeScript twin of a script of this package. There is no Lua here.
+ *
+ * @module
+ */
+import { type Reply, ReplyError } from "../../src/command.ts";
+import { acquireScript } from "../../src/scripts/acquire.ts";
+import { extendScript } from "../../src/scripts/extend.ts";
+import { inspectScript } from "../../src/scripts/inspect.ts";
+import { releaseScript } from "../../src/scripts/release.ts";
+import { integer } from "./arguments.ts";
+import type { Keyspace } from "./keyspace.ts";
+import * as lock from "./lock-twins.ts";
+
+/** A script in TypeScript: takes its KEYS, then its ARGV, and replies as it does, command by command. */
+export type Twin = (redis: Keyspace, ...keysAndArgs: string[]) => Reply;
+
+const twins = new Map<string, Twin>([
+  [acquireScript.source, lock.acquire],
+  [releaseScript.source, lock.release],
+  [extendScript.source, lock.extend],
+  [inspectScript.source, lock.inspect],
+]);
+
+/** Runs the twin of a source, known by its whole text behind any header line. @throws ReplyError */
+export function evaluate(redis: Keyspace, source: string, count: string, ...keysAndArgs: string[]): Reply {
+  const keys = integer(count);
+  if (keys > keysAndArgs.length) throw new ReplyError("ERR Number of keys can't be greater than number of args");
+  if (keys < 0) throw new ReplyError("ERR Number of keys can't be negative");
+  const twin = twins.get(source.replace(/^#!.*\n/, ""));
+  if (twin === undefined) {
+    throw new ReplyError("ERR Cannot run this script as the memory client runs only those of its own package");
+  }
+  return twin(redis, ...keysAndArgs);
+}
