@@ -6,6 +6,7 @@
 import { type Command, type Reply, ReplyError, toReply } from "../../src/command.ts";
 import { integer, life, sum, syntaxError, unknownCommand, wrongNumber } from "./arguments.ts";
 import { evaluate } from "./evaluate.ts";
+import { deleteFields, setFields } from "./hashes.ts";
 import type { Keyspace } from "./keyspace.ts";
 
 type Run = (redis: Keyspace, ...args: string[]) => Reply;
@@ -29,7 +30,7 @@ const commands = new Map<string, readonly [least: number, most: number, run: Run
   ["SET", [2, Infinity, set]],
   ["INCR", [1, 1, (redis, key) => increment(redis, key, "1")]],
   ["INCRBY", [2, 2, increment]],
-  ["HSET", [3, Infinity, setFields]],
+  ["HSET", [3, Infinity, setPairs]],
   ["HGET", [2, 2, (redis, key, field) => redis.hash(key)?.get(field) ?? null]],
   ["HGETALL", [1, 1, (redis, key) => [...(redis.hash(key) ?? [])].flat()]],
   ["HDEL", [2, Infinity, deleteFields]],
@@ -74,20 +75,14 @@ function increment(redis: Keyspace, key: string, by: string): Reply {
   return toReply(total);
 }
 
-function setFields(redis: Keyspace, key: string, ...pairs: string[]): Reply {
+function setPairs(redis: Keyspace, key: string, ...pairs: string[]): Reply {
   if (pairs.length % 2 !== 0) throw wrongNumber("hset");
-  const hash = redis.hash(key) ?? new Map<string, string>();
-  const before = hash.size;
-  for (let i = 0; i < pairs.length; i += 2) hash.set(pairs[i] ?? "", pairs[i + 1] ?? "");
-  redis.replace(key, hash);
-  return hash.size - before;
-}
-
-function deleteFields(redis: Keyspace, key: string, ...fields: string[]): Reply {
-  const hash = redis.hash(key);
-  const deleted = fields.filter((field) => hash?.delete(field)).length;
-  if (hash?.size === 0) redis.delete(key);
-  return deleted;
+  const fields = pairs.filter((_, index) => index % 2 === 0);
+  return setFields(
+    redis,
+    key,
+    fields.map((field, index) => [field, pairs[2 * index + 1] ?? ""]),
+  );
 }
 
 function push(redis: Keyspace, key: string, ...items: string[]): Reply {

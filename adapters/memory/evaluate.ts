@@ -5,21 +5,28 @@
  */
 import { type Reply, ReplyError } from "../../src/command.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
+import { commitScript } from "../../src/scripts/commit.ts";
+import { electScript } from "../../src/scripts/elect.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
+import { failScript } from "../../src/scripts/fail.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
+import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { integer } from "./arguments.ts";
+import * as cache from "./cache-twins.ts";
 import type { Keyspace } from "./keyspace.ts";
 import * as lock from "./lock-twins.ts";
-
-/** A script in TypeScript: takes its KEYS, then its ARGV, and replies as it does, command by command. */
-export type Twin = (redis: Keyspace, ...keysAndArgs: string[]) => Reply;
+import type { Twin } from "./twin.ts";
 
 const twins = new Map<string, Twin>([
   [acquireScript.source, lock.acquire],
   [releaseScript.source, lock.release],
   [extendScript.source, lock.extend],
   [inspectScript.source, lock.inspect],
+  [electScript.source, cache.elect],
+  [commitScript.source, cache.commit],
+  [failScript.source, cache.fail],
+  [invalidateScript.source, cache.invalidate],
 ]);
 
 /** Runs the twin of a source, known by its whole text behind any header line. @throws ReplyError */

@@ -20,6 +20,10 @@ export class Keyspace {
   readonly #entries = new Map<string, Entry>();
   #sweepAt = 1_024;
 
+  get nowMs(): number {
+    return Math.floor(this.nowUs / 1_000);
+  }
+
   get size(): number {
     this.#sweep();
     return this.#entries.size;
@@ -63,7 +67,7 @@ export class Keyspace {
   /** Puts a value in place of whatever is there. Without `lifeMs` it never expires, whatever did before. */
   set(key: string, value: Value, lifeMs?: number): void {
     if (this.#entries.size >= this.#sweepAt) this.#sweep();
-    this.#entries.set(key, { value, expiresAt: lifeMs === undefined ? undefined : this.#nowMs + lifeMs });
+    this.#entries.set(key, { value, expiresAt: lifeMs === undefined ? undefined : this.nowMs + lifeMs });
   }
 
   /** Changes a value and leaves its expiry as it is; creates the key if there is none. */
@@ -86,7 +90,7 @@ export class Keyspace {
   pttl(key: string): number {
     const entry = this.#live(key);
     if (entry === undefined) return -2;
-    return entry.expiresAt === undefined ? -1 : Math.max(0, entry.expiresAt - this.#nowMs);
+    return entry.expiresAt === undefined ? -1 : Math.max(0, entry.expiresAt - this.nowMs);
   }
 
   /** Sets what is left of a key; nothing left deletes it. Whether there was such a key. */
@@ -94,17 +98,13 @@ export class Keyspace {
     const entry = this.#live(key);
     if (entry === undefined) return false;
     if (lifeMs <= 0) return this.#entries.delete(key);
-    entry.expiresAt = this.#nowMs + lifeMs;
+    entry.expiresAt = this.nowMs + lifeMs;
     return true;
-  }
-
-  get #nowMs(): number {
-    return Math.floor(this.nowUs / 1_000);
   }
 
   #live(key: string): Entry | undefined {
     const entry = this.#entries.get(key);
-    if (entry?.expiresAt === undefined || this.#nowMs <= entry.expiresAt) return entry;
+    if (entry?.expiresAt === undefined || this.nowMs <= entry.expiresAt) return entry;
     this.#entries.delete(key);
     return undefined;
   }

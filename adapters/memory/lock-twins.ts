@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Twin } from "./evaluate.ts";
+import { type Twin, tonumber } from "./twin.ts";
 
 export const acquire: Twin = (redis, lock, fence, tombstone, token, leaseMs, proposal) => {
   const holder = redis.peek(lock);
-  let counter = number(redis.peek(fence));
+  let counter = tonumber(redis.peek(fence));
   if (holder !== null) return [holder === token ? 1 : 0, counter, redis.pttl(lock)];
   if (redis.peek(tombstone) !== null) return [-1, counter, 0];
   const now = redis.nowUs;
@@ -42,10 +42,5 @@ export const extend: Twin = (redis, lock, token, leaseMs) => {
 
 export const inspect: Twin = (redis, lock, fence) => {
   const value = redis.peek(lock);
-  return [value === null ? "n" : `v${value}`, number(redis.peek(fence)), redis.pttl(lock)];
+  return [value === null ? "n" : `v${value}`, tonumber(redis.peek(fence)), redis.pttl(lock)];
 };
-
-// tonumber(text or '') or 0; a fraction would be lost in the reply.
-function number(text: string | null): number {
-  return Math.trunc(Number(text ?? "")) || 0;
-}
