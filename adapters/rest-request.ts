@@ -52,8 +52,19 @@ export function refusal(option: string, reason: string, value: string): LockErro
   return new LockError("config", `Cannot reach Redis over REST as "${option}" ${reason}: current value is ${value}`);
 }
 
+/** What is read of a `URL`, by its parts: not every consumer's libraries have the class (reports.md K04). */
+export interface Address {
+  readonly protocol: string;
+  readonly username: string;
+  readonly password: string;
+  readonly origin: string;
+  readonly host: string;
+  readonly hostname: string;
+  readonly pathname: string;
+}
+
 /** Undefined where the text, without the white space around it, is no URL. */
-export function readUrl(value: unknown): URL | undefined {
+export function readUrl(value: unknown): Address | undefined {
   const text = textOf(value);
   return URL.canParse(text) ? new URL(text) : undefined;
 }

@@ -1,0 +1,235 @@
+/** Packs the package as it would be published, and uses it as others would: nothing here sees the sources. */
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import manifest from "../package.json" with { type: "json" };
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const modules = join(root, "node_modules");
+const tsc = join(modules, "typescript/bin/tsc");
+const entries = Object.keys(manifest.exports)
+  .filter((entry) => entry !== "./package.json")
+  .map((entry) => `leasehold${entry.slice(1)}`);
+
+/** The one entry that is made of its peer: a Hono app. */
+const needsPeer = "leasehold/rest-server";
+
+let folder: string;
+let tarball: string;
+/** A project that has the packed package installed, and nothing else. */
+let project: string;
+let packed: string[];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "leasehold-package-"));
+  const staged = join(folder, "staged");
+  for (const path of [
+    ...manifest.files,
+    "package.json",
+    "README.md",
+    "LICENSE",
+    "tsconfig.json",
+    "tsconfig.build.json",
+  ]) {
+    if (path !== "dist") await cp(join(root, path), join(staged, path), { recursive: true });
+  }
+  await symlink(modules, join(staged, "node_modules"));
+  expect(await compile(join(staged, "tsconfig.build.json"))).toBe("");
+  await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], staged);
+  tarball = join(folder, `${manifest.name}-${manifest.version}.tgz`);
+
+  project = join(folder, "project");
+  await mkdir(join(project, "node_modules"), { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", folder]);
+  await cp(join(folder, "package"), join(project, "node_modules/leasehold"), { recursive: true });
+  await writeFile(join(project, "package.json"), '{ "type": "module" }');
+  packed = await readdir(join(folder, "package"), { recursive: true });
+}, 120_000);
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("the tarball", () => {
+  test("passes publint --strict", async () => {
+    const { stdout } = await run(process.execPath, [join(modules, "publint/src/cli.js"), "run", tarball, "--strict"]);
+    expect(stdout).toContain("All good!");
+  });
+
+  test("holds the sources, what is built of them, and the documents", () => {
+    const tops = new Set(packed.map((path) => path.split("/")[0]));
+    expect([...tops].sort()).toEqual(
+      ["CHANGELOG.md", "LICENSE", "README.md", "adapters", "dist", "package.json", "src"].sort(),
+    );
+    expect(packed.filter((path) => /\.(test|spec)\.|\.env|\.tgz$/.test(path))).toEqual([]);
+  });
+
+  test("has every source that its source maps name", async () => {
+    const maps = packed.filter((path) => path.endsWith(".map"));
+    expect(maps.length).toBeGreaterThan(60);
+    for (const path of maps) {
+      const { sources } = JSON.parse(await readFile(join(folder, "package", path), "utf8")) as { sources: string[] };
+      for (const source of sources) expect(packed).toContain(posix.join(posix.dirname(path), source));
+    }
+  });
+
+  test("K04 names no ambient type of Node in its declarations", async () => {
+    const declarations = packed.filter((path) => path.endsWith(".d.ts"));
+    expect(declarations.length).toBeGreaterThan(30);
+    for (const path of declarations) {
+      const text = await readFile(join(folder, "package", path), "utf8");
+      expect({ path, found: text.match(/NodeJS\.|\bBuffer\b|["']node:|<reference/g) }).toEqual({ path, found: null });
+    }
+  });
+});
+
+interface Consumer {
+  readonly title: string;
+  readonly files: readonly string[];
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly peers?: readonly string[];
+}
+
+const bare = { lib: ["ES2022"], types: [] };
+const consumers: readonly Consumer[] = [
+  { title: "node16, no ambient types", files: ["core.ts"], options: { ...bare, module: "node16" } },
+  { title: "nodenext, no ambient types", files: ["core.ts"], options: { ...bare, module: "nodenext" } },
+  {
+    title: "bundler, no ambient types",
+    files: ["core.ts"],
+    options: { ...bare, module: "esnext", moduleResolution: "bundler" },
+  },
+  {
+    title: "nodenext, await using",
+    files: ["core.ts", "disposal.ts"],
+    options: { types: [], lib: ["ES2022", "ESNext.Disposable"], module: "nodenext" },
+  },
+  {
+    title: "bundler, DOM, with hono",
+    files: ["core.ts", "web.ts", "disposal.ts", "server.ts"],
+    options: {
+      types: [],
+      lib: ["ES2022", "ESNext.Disposable", "DOM", "DOM.Iterable"],
+      module: "esnext",
+      moduleResolution: "bundler",
+    },
+    peers: ["hono"],
+  },
+  {
+    title: "nodenext, @types/node",
+    files: ["core.ts", "web.ts"],
+    options: { lib: ["ES2022"], types: ["node"], module: "nodenext" },
+    peers: ["@types/node", "undici-types"],
+  },
+  {
+    title: "bundler, @cloudflare/workers-types",
+    files: ["core.ts", "web.ts"],
+    options: {
+      lib: ["ES2022"],
+      types: ["@cloudflare/workers-types"],
+      module: "esnext",
+      moduleResolution: "bundler",
+    },
+    peers: ["@cloudflare/workers-types"],
+  },
+];
+
+describe("K04 the declarations compile for a strict consumer without skipLibCheck", () => {
+  test.each(consumers)(
+    "$title",
+    async ({ title, files, options, peers = [] }) => {
+      const consumer = await projectWith(title.replaceAll(/\W+/g, "-"), peers);
+      for (const file of files) await cp(join(root, "test/fixtures/consumers", file), join(consumer, file));
+      const strict = {
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: false,
+        noEmit: true,
+        target: "es2022",
+      };
+      await writeFile(
+        join(consumer, "tsconfig.json"),
+        JSON.stringify({ compilerOptions: { ...strict, ...options }, files }),
+      );
+      const compiled = await run(process.execPath, [tsc, "-p", consumer]).catch((error: unknown) => error);
+      expect(compiled).toMatchObject({ stdout: "", stderr: "" });
+    },
+    60_000,
+  );
+});
+
+// Node 20 is the oldest promised; where npm itself runs on it, as in CI, it is on the path behind the one for development.
+const nodes = await nodesOnPath();
+
+describe.each(nodes)("K05 on Node $version with no peer installed", ({ path }) => {
+  const script = (body: string): Promise<{ stdout: string }> =>
+    run(path, ["--input-type=module", "--eval", body], project);
+
+  test.each(entries.filter((entry) => entry !== needsPeer))(
+    "%s is imported without a look at a clock or a use of chance",
+    async (entry) => {
+      const { stdout } = await script(`
+        const refuse = (name) => () => { throw new Error(name + " at import"); };
+        Date.now = refuse("Date.now");
+        performance.now = refuse("performance.now");
+        Math.random = refuse("Math.random");
+        crypto.getRandomValues = refuse("getRandomValues");
+        for (const name of ["setTimeout", "setInterval", "setImmediate", "fetch"]) globalThis[name] = refuse(name);
+        console.log(Object.keys(await import("${entry}")).join());
+      `);
+      expect(stdout.trim()).not.toBe("");
+    },
+  );
+
+  test(`${needsPeer} names the peer that it is made of`, async () => {
+    await expect(script(`await import("${needsPeer}")`)).rejects.toMatchObject({
+      stderr: expect.stringContaining("Cannot find package 'hono'"),
+    });
+  });
+
+  test("a lock works from the built files", async () => {
+    const { stdout } = await script(`
+      import { createLock } from "leasehold";
+      import { memoryClient } from "leasehold/memory";
+      const lock = createLock(memoryClient());
+      const lease = await lock.acquire("a");
+      console.log(await lock.tryAcquire("a"), lease.remaining() > 0, await lease.release());
+    `);
+    expect(stdout.trim()).toBe("null true released");
+  });
+});
+
+function run(command: string, args: readonly string[], cwd = root): Promise<{ stdout: string; stderr: string }> {
+  return promisify(execFile)(command, args, { cwd });
+}
+
+/** What the compiler has to say of a project; nothing if all is well. */
+async function compile(path: string): Promise<string> {
+  return run(process.execPath, [tsc, "-p", path]).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout || String(error),
+  );
+}
+
+/** A copy of the project with some packages of the development tree beside it. */
+async function projectWith(name: string, peers: readonly string[]): Promise<string> {
+  const path = join(folder, name);
+  await cp(project, path, { recursive: true });
+  for (const peer of peers) await cp(join(modules, peer), join(path, "node_modules", peer), { recursive: true });
+  return path;
+}
+
+async function nodesOnPath(): Promise<{ path: string; version: string }[]> {
+  const found = new Map<string, string>();
+  for (const part of (process.env.PATH ?? "").split(delimiter)) {
+    const path = join(part, "node");
+    const version = await run(path, ["--version"]).then(
+      ({ stdout }) => stdout.trim().slice(1),
+      () => undefined,
+    );
+    if (version !== undefined && !found.has(version)) found.set(version, path);
+  }
+  return [...found].map(([version, path]) => ({ version, path }));
+}
