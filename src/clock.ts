@@ -47,22 +47,20 @@ export const systemClock: Clock = {
  */
 export function elapsedMs(since: Stamp, now: Stamp): number {
   const ms = Math.max(now.monotonic - since.monotonic, now.wall - since.wall);
-  return ms < 0 ? Number.POSITIVE_INFINITY : ms;
+  return ms < 0 ? Infinity : ms;
 }
 
 /** Resolves after `ms` and keeps the process alive; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, ms: number, signal?: Signal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
-    const onAbort = (): void => {
+    const end = (): void => {
       cancel();
-      signal?.removeEventListener("abort", onAbort);
-      reject(signal?.reason);
+      signal?.removeEventListener("abort", end);
+      if (signal?.aborted) reject(signal.reason);
+      else resolve();
     };
-    const cancel = clock.after(ms, true, () => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    });
-    signal?.addEventListener("abort", onAbort);
+    const cancel = clock.after(ms, true, end);
+    signal?.addEventListener("abort", end);
   });
 }

@@ -7,12 +7,15 @@
 /** The runtime's own `AbortSignal`, or its least shape where no library declares one. */
 export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer S } }
   ? S
-  : {
-      readonly aborted: boolean;
-      readonly reason: unknown;
-      addEventListener(type: "abort", listener: () => void): void;
-      removeEventListener(type: "abort", listener: () => void): void;
-    };
+  : // Workers' types declare it as a class, which `globalThis` has not: what `fetch` takes is the same.
+    typeof globalThis extends { fetch(input: never, init?: { signal?: infer S | null }): unknown }
+    ? S
+    : {
+        readonly aborted: boolean;
+        readonly reason: unknown;
+        addEventListener(type: "abort", listener: () => void): void;
+        removeEventListener(type: "abort", listener: () => void): void;
+      };
 
 /** A Redis reply as every client gives it: never a boolean, a bigint, a buffer or a map. */
 export type Reply = string | number | null | readonly Reply[];
@@ -41,10 +44,6 @@ export interface CommandClient {
   readonly cachesScripts?: boolean | undefined;
 }
 
-// Codes that Redis puts behind "ERR", behind a proxy's prefix, or inside the text of a failed script.
-const nestedCode =
-  /\b(NOSCRIPT|OOM|READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|CROSSSLOT|MOVED|BUSY)\b/;
-
 /**
  * Redis answered with an error. Recognise it with {@link isReplyError}: it may come from another copy of this package.
  *
@@ -59,23 +58,18 @@ export class ReplyError extends Error {
 
   constructor(message: string, options: { code?: string | undefined; retryAfterMs?: number | undefined } = {}) {
     super(message);
-    this.code = options.code ?? codeOf(message);
+    this.code = options.code ?? errorCode.exec(message)?.[1] ?? "ERR";
     if (options.retryAfterMs !== undefined) this.retryAfterMs = options.retryAfterMs;
   }
 }
 
 /** Whether an error is Redis' own answer, told by name and code so that two copies of the package agree. */
 export function isReplyError(error: unknown): error is ReplyError {
-  return (
-    error instanceof Error && error.name === "ReplyError" && typeof (error as { code?: unknown }).code === "string"
-  );
+  return error instanceof Error && error.name === "ReplyError" && "code" in error;
 }
 
-function codeOf(message: string): string {
-  const first = /^-?([A-Z][A-Z0-9_]+)\b/.exec(message)?.[1];
-  if (first !== undefined && first !== "ERR") return first;
-  return nestedCode.exec(message)?.[1] ?? "ERR";
-}
+// At the start, behind "ERR", or inside the text of a failed script or a proxy: "ERR Error running script: -OOM command".
+const errorCode = /(?:^-?(?:ERR )?|: -?| -)(?!ERR\b)([A-Z]{3}[A-Z0-9_]*)\b/;
 
 /**
  * Makes any client's reply a {@link Reply}: the same for RESP2, RESP3 and JSON.
@@ -83,20 +77,12 @@ function codeOf(message: string): string {
  * @throws TypeError when the value is none that Redis can have sent; its outcome is then unknown.
  */
 export function toReply(value: unknown): Reply {
-  switch (typeof value) {
-    case "string":
-    case "number":
-      return value;
-    case "boolean":
-      return value ? 1 : 0;
-    case "bigint":
-      return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString();
-    case "object":
-      if (value === null) return null;
-      if (Array.isArray(value)) return value.map(toReply);
-      if (value instanceof Uint8Array) return new TextDecoder().decode(value);
-  }
-  throw new TypeError(`Cannot read a reply of type ${Object.prototype.toString.call(value)}`);
+  if (value === null || typeof value === "string" || typeof value === "number") return value;
+  if (typeof value === "boolean") return Number(value);
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : `${value}`;
+  if (Array.isArray(value)) return value.map(toReply);
+  if (value instanceof Uint8Array) return new TextDecoder().decode(value);
+  throw new TypeError(`Cannot read a reply of type ${typeof value}`);
 }
 
 /**

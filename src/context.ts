@@ -21,3 +21,13 @@ export interface LockContext {
   readonly observe: Observer | undefined;
   readonly waitUntil: WaitUntil | undefined;
 }
+
+/** Awaits work that may outlive the call, or hands it over where the host takes it. Never rejects. */
+export async function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<void> {
+  const settled = work.then(
+    () => {},
+    () => {},
+  );
+  if (waitUntil) waitUntil(settled);
+  else await settled;
+}

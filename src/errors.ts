@@ -68,15 +68,23 @@ export class LockError extends Error {
     super(message, cause === undefined ? {} : { cause });
     this.code = code;
     for (const [field, value] of Object.entries(fields)) {
-      if (value !== undefined) Object.defineProperty(this, field, { value, enumerable: true });
+      // A task's value is for its caller, not for a log.
+      const enumerable = field !== "result";
+      if (value !== undefined) Object.defineProperty(this, field, { value, enumerable });
     }
   }
 
   /** The printable part, for loggers that serialise errors as JSON. */
-  toJSON(): Record<string, unknown> {
-    const { name, code, message, lockName, nodes, lostBy, retryAfterMs, cause } = this;
-    return { name, code, message, lockName, nodes, lostBy, retryAfterMs, cause: printable(cause) };
+  toJSON(): object {
+    return { ...this, message: this.message, cause: printable(this.cause) };
   }
+}
+
+function printable(cause: unknown): unknown {
+  if (!(cause instanceof Error)) return cause && String(cause);
+  return cause instanceof LockError
+    ? cause
+    : { name: cause.name, message: cause.message, code: Reflect.get(cause, "code") };
 }
 
 /**
@@ -84,33 +92,24 @@ export class LockError extends Error {
  * that it holds across two copies of the package.
  */
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
-  if (!(error instanceof Error) || error.name !== "LockError") return false;
-  const actual = (error as { code?: unknown }).code;
-  return typeof actual === "string" && (code === undefined || actual === code);
+  if (!(error instanceof Error) || error.name !== "LockError" || !("code" in error)) return false;
+  return code === undefined || error.code === code;
 }
 
-const endings: Record<LostBy | "released", string> = {
-  expired: "its time is up, or its key is gone",
-  stolen: "token differs",
-  maxHold: "maxHoldMs has passed",
-  released: "it was released",
-};
-
-/** The error of a lease that is over. */
-export function lostError(name: string, lostBy: LostBy | "released", details: LockErrorDetails = {}): LockError {
-  const message = `Cannot use the lease on "${name}" as it is no longer held: ${endings[lostBy]}`;
-  return new LockError("lost", message, { lockName: name, lostBy, ...details });
+/** An error in the one grammar: `Cannot acquire "jobs:7" as another holds it`. */
+export function failure(
+  code: LockErrorCode,
+  action: string,
+  name: string,
+  reason: string,
+  details?: LockErrorDetails,
+): LockError {
+  return new LockError(code, `Cannot ${action} "${name}" as ${reason}`, { lockName: name, ...details });
 }
 
 /** Shortens foreign text for a message and blanks what must not be printed. */
 export function scrub(text: string, secrets: readonly string[] = []): string {
   let clean = text;
-  for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "***");
+  for (const secret of secrets) clean = clean.replaceAll(secret, "***");
   return clean.length > 200 ? `${clean.slice(0, 199)}…` : clean;
-}
-
-function printable(cause: unknown): unknown {
-  if (!(cause instanceof Error)) return cause === undefined ? undefined : String(cause);
-  if (cause instanceof LockError) return cause.toJSON();
-  return { name: cause.name, message: cause.message, code: (cause as { code?: unknown }).code };
 }

@@ -5,13 +5,14 @@
  * @module
  */
 import { elapsedMs, type Stamp } from "./clock.ts";
+import type { Signal } from "./command.ts";
 import type { LockContext } from "./context.ts";
-import { type LockError, type LostBy, lostError, type NodeReport } from "./errors.ts";
-import { notify } from "./events.ts";
+import { failure, type LockError, type LostBy } from "./errors.ts";
+import { type LockEvent, notify } from "./events.ts";
 import type { LockKeys } from "./keys.ts";
-import { type Answer, askEach, reportOf, tooFewAnswers } from "./node.ts";
+import { askAll, type Cost, type Round } from "./round.ts";
 import { type ExtendReply, extendScript } from "./scripts/extend.ts";
-import { nodeTimeoutMs, quorumRemainingMs, remainingMs } from "./validity.ts";
+import { quorumRemainingMs, remainingMs } from "./validity.ts";
 
 /** What one node has said of this token. */
 export interface Hold {
@@ -36,34 +37,28 @@ export interface Grant {
   readonly holds: readonly Hold[];
 }
 
-/** What a round of extends came to. */
-export interface ExtendRound {
-  readonly outcome: "extended" | "lost" | "unknown";
-  readonly answers: readonly Answer<ExtendReply>[];
-  readonly reports: readonly NodeReport[];
-  readonly requests: number;
-  readonly durationMs: number;
-}
+/** An event of one lease, without what the lease itself adds. */
+type LeaseEvent<Event = LockEvent> = Event extends { readonly fence: number }
+  ? Omit<Event, "name" | "fence" | keyof Cost>
+  : never;
 
-/** A lease from the inside. Loss is terminal, and so is the first call of `release()`. */
+/** A lease from the inside. Once over it is over for ever, whether lost or let go. */
 export class Holding {
   readonly context: LockContext;
   readonly grant: Grant;
-  /** The longest lease asked for so far. */
-  longestMs: number;
+  /** Called once when the lease is over, whatever ends it. */
+  onOver: () => void = () => {};
   readonly #controller = new AbortController();
-  readonly #onOver = new Set<() => void>();
   #over: LockError | undefined;
   #cancelDeadline: () => void = () => {};
 
   constructor(context: LockContext, grant: Grant) {
     this.context = context;
     this.grant = grant;
-    this.longestMs = grant.leaseMs;
   }
 
-  /** Aborts with the "lost" error at the deadline or on loss, or with a caller's reason; never after `end()`. */
-  get signal(): AbortSignal {
+  /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
+  get signal(): Signal {
     return this.#controller.signal;
   }
 
@@ -78,54 +73,47 @@ export class Holding {
    * has run, as after a freeze; the look that finds the deadline passed loses the lease.
    */
   remainingMs(): number {
-    if (this.#over !== undefined) return 0;
-    const left = this.usableMs();
-    if (left < 1) this.lose("expired");
-    return Math.max(0, Math.floor(left));
+    const left = Math.floor(this.usableMs());
+    if (left <= 0) this.finish("expired");
+    return this.#over ? 0 : left;
   }
 
-  /** What is left by both clocks, without a look at whether the lease is over; may be negative. */
+  /** What is left by both clocks, whether or not the lease is over; may be negative. */
   usableMs(): number {
     const { env, quorum, driftFactor } = this.context;
     const now = env.clock.now();
-    const perNode = this.grant.holds.map(({ bound, gone }) =>
-      gone ? Number.NEGATIVE_INFINITY : boundMs(bound, now, driftFactor),
-    );
+    const perNode = this.grant.holds.map(({ bound, gone }) => (gone ? -Infinity : boundMs(bound, now, driftFactor)));
     return quorumRemainingMs(perNode, quorum) - this.grant.flightMs;
   }
 
   /** Starts the watch over the deadline, which keeps no process alive. */
   watch(): void {
     this.#cancelDeadline();
-    const { clock } = this.context.env;
-    this.#cancelDeadline = clock.after(Math.max(1, this.usableMs()), false, () => {
-      if (this.remainingMs() > 0) this.watch();
+    this.#cancelDeadline = this.context.env.clock.after(Math.max(1, this.usableMs()), false, () => {
+      if (this.remainingMs()) this.watch();
     });
   }
 
-  /** Calls back once when the lease is over, whatever ends it. */
-  onOver(callback: () => void): void {
-    this.#onOver.add(callback);
-  }
-
-  /** The lease is lost, for ever: tells the holder. */
-  lose(by: LostBy): void {
-    if (this.#over !== undefined) return;
-    const { name, fence } = this.grant;
-    this.#finish(lostError(name, by));
+  /** Ends the lease. A loss is told to the holder; "released" is the holder's own doing. */
+  finish(by: LostBy | "released"): void {
+    if (this.#over) return;
+    this.#over = failure("lost", "use the lease on", this.grant.name, endings[by], { lostBy: by });
+    this.#cancelDeadline();
+    this.onOver();
+    if (by === "released") return;
     this.#controller.abort(this.#over);
-    notify(this.context.observe, { type: "lost", by, name, fence, durationMs: 0, requests: 0, nodes: [] });
-  }
-
-  /** The holder lets go: from here the signal never aborts. */
-  end(): void {
-    if (this.#over !== undefined) return;
-    this.#finish(lostError(this.grant.name, "released"));
+    this.tell({ type: "lost", by });
   }
 
   /** A caller's abort reaches the task; the lease itself stays as it is. */
   abort(reason: unknown): void {
-    if (this.#over === undefined) this.#controller.abort(reason);
+    if (!this.#over) this.#controller.abort(reason);
+  }
+
+  /** Tells the observer what happened to this lease. */
+  tell(event: LeaseEvent, cost: Cost = { nodes: [], requests: 0, durationMs: 0 }): void {
+    const { name, fence } = this.grant;
+    notify(this.context.observe, { name, fence, ...event, ...cost } as LockEvent);
   }
 
   /**
@@ -133,69 +121,40 @@ export class Holding {
    * does not answer keeps it, and one that says "not yours" is gone for this token. Needs a quorum of extensions; fewer
    * are no loss as long as the old bounds last. Lost is: the deadline has passed, or more than N - q nodes are gone.
    */
-  async extend(leaseMs: number, keepsAlive: boolean): Promise<ExtendRound> {
-    const { env, nodes, quorum, driftFactor, floorMs } = this.context;
+  async extend(leaseMs: number, keepsAlive: boolean): Promise<{ extended: boolean; round: Round<ExtendReply> }> {
+    const { env, nodes, quorum, driftFactor } = this.context;
     const { keys, token, holds } = this.grant;
-    this.longestMs = Math.max(this.longestMs, leaseMs);
-    const startedAt = env.clock.now();
-    const answers: Answer<ExtendReply>[] = [];
-    let extended = 0;
-    const { decided } = askEach(
-      env,
-      nodes,
-      ({ trip }) => ({
-        script: extendScript,
-        keys: [keys.lock],
-        args: [token, leaseMs],
-        timeoutMs: nodeTimeoutMs(trip, leaseMs, floorMs),
-        keepsAlive,
-      }),
-      (answer, index) => {
-        answers.push(answer);
-        const hold = holds[index];
-        if (answer.kind === "reply" && hold !== undefined) {
-          if (answer.reply.type !== "extended") hold.gone = answer.reply.type === "foreign" ? "stolen" : "expired";
-          else if (!hold.gone) {
-            extended += 1;
-            const bound = { sentAt: answer.sentAt, remainingMs: answer.reply.remainingMs, leaseMs };
-            const now = env.clock.now();
-            if (boundMs(bound, now, driftFactor) > boundMs(hold.bound, now, driftFactor)) hold.bound = bound;
-          }
+    const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
+    const gone = (): string[] => holds.flatMap((hold) => hold.gone ?? []);
+    let extensions = 0;
+    const { decided } = askAll(this.context, question, (answer, index) => {
+      const hold = holds[index];
+      if (answer.kind === "reply" && hold) {
+        const { type, remainingMs } = answer.reply;
+        if (type !== "extended") hold.gone = type === "foreign" ? "stolen" : "expired";
+        else if (!hold.gone) {
+          extensions += 1;
+          const bound = { sentAt: answer.sentAt, remainingMs, leaseMs };
+          const now = env.clock.now();
+          if (boundMs(bound, now, driftFactor) > boundMs(hold.bound, now, driftFactor)) hold.bound = bound;
         }
-        return extended >= quorum || this.#tooManyGone();
-      },
-    );
-    await decided;
-    if (this.#tooManyGone()) this.lose(holds.some(({ gone }) => gone === "stolen") ? "stolen" : "expired");
-    const lost = this.remainingMs() === 0;
-    if (!lost) this.watch();
-    return {
-      outcome: lost ? "lost" : extended >= quorum ? "extended" : "unknown",
-      answers,
-      reports: answers.map((answer) => reportOf(answer, ({ type }) => type)),
-      requests: answers.reduce((sum, { requests }) => sum + requests, 0),
-      durationMs: env.clock.now().monotonic - startedAt.monotonic,
-    };
-  }
-
-  /** The error of a round that came to nothing definite. */
-  unavailable({ answers, reports }: ExtendRound): LockError {
-    return tooFewAnswers("extend the lease on", this.grant.name, answers, reports);
-  }
-
-  #tooManyGone(): boolean {
-    const { nodes, quorum } = this.context;
-    return this.grant.holds.filter(({ gone }) => gone).length > nodes.length - quorum;
-  }
-
-  #finish(over: LockError): void {
-    this.#over = over;
-    this.#cancelDeadline();
-    for (const callback of this.#onOver) callback();
+      }
+      return extensions >= quorum || gone().length > nodes.length - quorum;
+    });
+    const round = await decided;
+    if (gone().length > nodes.length - quorum) this.finish(gone().includes("stolen") ? "stolen" : "expired");
+    if (!this.over) this.watch();
+    return { extended: extensions >= quorum, round };
   }
 }
 
 function boundMs(bound: Hold["bound"], now: Stamp, driftFactor: number): number {
-  if (bound === undefined) return Number.NEGATIVE_INFINITY;
-  return remainingMs({ ...bound, elapsedMs: elapsedMs(bound.sentAt, now) }, driftFactor);
+  return bound ? remainingMs({ ...bound, elapsedMs: elapsedMs(bound.sentAt, now) }, driftFactor) : -Infinity;
 }
+
+const endings: Record<LostBy | "released", string> = {
+  expired: "it is no longer held: its time is up, or its key is gone",
+  stolen: "it is no longer held: token differs",
+  maxHold: "it is no longer held: maxHoldMs has passed",
+  released: "it was released",
+};

@@ -10,23 +10,13 @@ export interface Host {
   readonly isolatesRequests: boolean;
 }
 
-interface Globals {
-  readonly navigator?: { readonly userAgent?: string };
-  readonly Deno?: { readonly unrefTimer?: (id: number) => void };
-}
-
 /** The runtime this code runs in. */
 export function currentHost(): Host {
-  const { navigator } = globalThis as Globals;
+  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
   return { isolatesRequests: navigator?.userAgent === "Cloudflare-Workers" };
 }
 
-/**
- * Lets the process end although the timer is pending, where the runtime can. A timer is an object with `unref` on Node,
- * Bun and newer Workers, a number on older Deno and Workers.
- */
+/** Lets the process end although the timer is pending, where a timer can: it is a number on older Deno and Workers. */
 export function unrefTimer(timer: unknown): void {
-  if (typeof timer === "number") (globalThis as Globals).Deno?.unrefTimer?.(timer);
-  else if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function")
-    timer.unref();
+  (timer as { unref?: () => void }).unref?.();
 }

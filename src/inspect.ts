@@ -6,7 +6,8 @@
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { lockKeys } from "./keys.ts";
-import { type Answer, askEach, createNode, reportOf, tooFewAnswers } from "./node.ts";
+import { type Answer, createNode, tooFewAnswers } from "./node.ts";
+import { askAll } from "./round.ts";
 import { type InspectReply, inspectScript } from "./scripts/inspect.ts";
 import { checkClient, checkName, checkPrefix } from "./validate.ts";
 import { majority } from "./validity.ts";
@@ -73,26 +74,15 @@ export async function inspectLock(
   const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
   const keys = lockKeys(checkPrefix(prefix), checkName("name", name));
   const answers: Answer<InspectReply>[] = new Array(nodes.length);
-  const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], timeoutMs };
-  const { decided } = askEach(
-    environment ?? systemEnvironment(),
-    nodes,
-    () => question,
-    (answer, index) => {
-      answers[index] = answer;
-      return false;
-    },
-  );
+  const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs };
+  const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], leaseMs: timeoutMs };
+  const { decided } = askAll(context, question, (answer, index) => {
+    answers[index] = answer;
+    return false;
+  });
   await decided;
   const quorum = majority(nodes.length);
-  if (answers.filter(({ kind }) => kind === "reply").length < quorum) {
-    throw tooFewAnswers(
-      "inspect",
-      name,
-      answers,
-      answers.map((answer) => reportOf(answer, ({ type }) => type)),
-    );
-  }
+  if (answers.filter(({ kind }) => kind === "reply").length < quorum) throw tooFewAnswers("inspect", name, answers);
   return stateOf(answers.map(nodeState), quorum);
 }
 

@@ -18,7 +18,7 @@ export interface LockKeys {
 /** The keys of the lock of this name. Refuses a name that could be taken for a derived key of another. */
 export function lockKeys(prefix: string, name: string): LockKeys {
   if (bringsTag(name) && (name.endsWith(":fence") || name.includes(":void:"))) {
-    throw invalid("name", name, 'free of ":void:" and of the ending ":fence" where it has a hash tag of its own');
+    throw invalid("name", name, 'without ":void:" or a final ":fence" beside a hash tag');
   }
   const lock = `${prefix}:${tagged(name)}`;
   return { lock, fence: `${lock}:fence`, tombstone: (token) => `${lock}:void:${token}` };
@@ -32,7 +32,7 @@ export function cacheKey(prefix: string, key: string): string {
 /** Gives a name its one hash tag: its own if it brings one, else all of it. */
 function tagged(name: string): string {
   if (bringsTag(name)) return name.replaceAll("%", "%25");
-  return `{${name.replace(/[%{}]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)}}`;
+  return `{${name.replace(/[%{}]/g, encodeURIComponent)}}`;
 }
 
 /**

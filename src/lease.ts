@@ -4,9 +4,10 @@
  * @module
  */
 import type { Signal } from "./command.ts";
+import { settle } from "./context.ts";
 import { isLockError } from "./errors.ts";
-import { notify } from "./events.ts";
 import type { Holding } from "./holding.ts";
+import { tooFewAnswers } from "./node.ts";
 import { createRelease, type ReleaseOutcome } from "./release.ts";
 import { checkLeaseMs } from "./validate.ts";
 
@@ -81,7 +82,7 @@ export interface HeldLease {
 /** Gives a holding its public face. */
 export function createLease(holding: Holding): HeldLease {
   const { context, grant } = holding;
-  const { name, keys, token, fence, leaseMs: grantedMs } = grant;
+  const { name, keys, token, fence } = grant;
   const release = createRelease(holding);
   holding.watch();
 
@@ -98,39 +99,29 @@ export function createLease(holding: Holding): HeldLease {
     assertHeld() {
       if (holding.over) throw holding.over;
     },
-    async extend(leaseMs = grantedMs) {
+    async extend(leaseMs = grant.leaseMs) {
       checkLeaseMs(leaseMs);
       methods.assertHeld();
-      const round = await holding.extend(leaseMs, true);
+      const { extended, round } = await holding.extend(leaseMs, true);
       methods.assertHeld();
-      if (round.outcome !== "extended") throw holding.unavailable(round);
-      const { requests, durationMs, reports: nodes } = round;
-      const remainingMs = holding.remainingMs();
-      notify(context.observe, { type: "extended", name, fence, remainingMs, requests, durationMs, nodes });
+      if (!extended) throw tooFewAnswers("extend the lease on", name, round.answers);
+      holding.tell({ type: "extended", remainingMs: holding.remainingMs() }, round.cost);
       return lease;
     },
     async release() {
       const released = release();
-      context.waitUntil?.(released.catch(() => {}));
+      if (context.waitUntil) void settle(context, released);
       return released;
     },
   };
 
   // While the lease lasts nobody else can have the lock, so a lost request is worth a second one.
-  const closeNow = async (): Promise<void> => {
-    for (let tries = holding.over ? 1 : 2; tries > 0; tries -= 1) {
-      try {
-        await release();
-        return;
-      } catch (error) {
-        if (!isLockError(error, "unavailable")) return;
-      }
-    }
-  };
-  const close = async (): Promise<void> => {
-    const closing = closeNow();
-    if (context.waitUntil) context.waitUntil(closing);
-    else await closing;
+  const close = (): Promise<void> => {
+    const again = !holding.over;
+    return settle(
+      context,
+      release().catch((error: unknown) => (again && isLockError(error, "unavailable") ? release() : undefined)),
+    );
   };
 
   const lease = methods as Lease;

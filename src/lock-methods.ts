@@ -91,10 +91,10 @@ export interface Lock {
    * value as `result`
    */
   withLock<T>(name: string, task: Task<T>): Promise<T>;
-  withLock<T>(name: string, options: AcquireOptions & HoldOptions, task: Task<T>): Promise<T>;
+  withLock<T>(name: string, options: (AcquireOptions & HoldOptions) | undefined, task: Task<T>): Promise<T>;
   /** As `withLock`, but skips the task when another holds the lock. */
   tryWithLock<T>(name: string, task: Task<T>): Promise<TryResult<T>>;
-  tryWithLock<T>(name: string, options: TryOptions & HoldOptions, task: Task<T>): Promise<TryResult<T>>;
+  tryWithLock<T>(name: string, options: (TryOptions & HoldOptions) | undefined, task: Task<T>): Promise<TryResult<T>>;
 }
 
 /** What one acquisition asks for. */
@@ -111,18 +111,19 @@ export function lockMethods(
   attemptsFor: (context: LockContext, wanted: Wanted) => Attempts,
 ): Lock {
   checkPrefix(prefix);
-  checkLeaseMs(lockLeaseMs);
-  checkDuration("waitMs", lockWaitMs);
   checkOptional("observe", observe);
-  checkOptional("waitUntil", waitUntil);
-
-  const hold = (name: string, options: AcquireOptions & HoldOptions): Promise<HeldLease> => {
-    const { leaseMs = lockLeaseMs, waitMs = lockWaitMs, signal, waitUntil: callWaitUntil = waitUntil } = options;
-    const keys = lockKeys(prefix, checkName("name", name));
+  const checkTimes = (leaseMs: number, waitMs: number, callWaitUntil: WaitUntil | undefined): void => {
     checkLeaseMs(leaseMs);
     checkDuration("waitMs", waitMs);
-    checkSignal(signal);
     checkOptional("waitUntil", callWaitUntil);
+  };
+  checkTimes(lockLeaseMs, lockWaitMs, waitUntil);
+
+  const hold = (name: string, options: AcquireOptions): Promise<HeldLease> => {
+    const { leaseMs = lockLeaseMs, waitMs = lockWaitMs, signal, waitUntil: callWaitUntil = waitUntil } = options;
+    const keys = lockKeys(prefix, checkName("name", name));
+    checkTimes(leaseMs, waitMs, callWaitUntil);
+    checkSignal(signal);
     const context = contextFor(observe, callWaitUntil);
     return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
   };
@@ -134,8 +135,11 @@ export function lockMethods(
       return { retryAfterMs: error.retryAfterMs ?? options.leaseMs ?? lockLeaseMs };
     }
   };
-  const taskOf = <Options extends HoldOptions, T>(first: Options | Task<T>, second: Task<T> | undefined) => {
-    const [options, task] = typeof first === "function" ? [{} as Options, first] : [first, second];
+  const taskOf = <Options extends HoldOptions, T>(
+    first: Options | Task<T> | undefined,
+    second: Task<T> | undefined,
+  ) => {
+    const [options, task] = typeof first === "function" ? [{} as Options, first] : [first ?? ({} as Options), second];
     checkFunction("task", task);
     if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs, 1);
     return { options, task: task as Task<T> };
@@ -149,11 +153,11 @@ export function lockMethods(
       const held = await holdOrNot(name, options);
       return "lease" in held ? held.lease : null;
     },
-    async withLock<T>(name: string, first: (AcquireOptions & HoldOptions) | Task<T>, second?: Task<T>) {
+    async withLock<T>(name: string, first: (AcquireOptions & HoldOptions) | Task<T> | undefined, second?: Task<T>) {
       const { options, task } = taskOf(first, second);
       return runUnderLease(await hold(name, options), task, options);
     },
-    async tryWithLock<T>(name: string, first: (TryOptions & HoldOptions) | Task<T>, second?: Task<T>) {
+    async tryWithLock<T>(name: string, first: (TryOptions & HoldOptions) | Task<T> | undefined, second?: Task<T>) {
       const { options, task } = taskOf(first, second);
       const held = await holdOrNot(name, options);
       if (!("lease" in held)) return { ran: false, retryAfterMs: held.retryAfterMs };

@@ -3,20 +3,21 @@
  *
  * @module
  */
-import type { Attempts, Verdict } from "./acquire.ts";
+import type { Attempts } from "./acquire.ts";
 import type { CommandClient } from "./command.ts";
-import type { LockContext } from "./context.ts";
+import { type LockContext, settle } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
-import { LockError } from "./errors.ts";
+import { failure } from "./errors.ts";
 import { Holding } from "./holding.ts";
 import { createLease } from "./lease.ts";
 import { type Lock, type LockOptions, lockMethods, type Wanted } from "./lock-methods.ts";
-import { type Answer, ask, createNode, type Node, reportOf, tooFewAnswers } from "./node.ts";
+import { type Answer, createNode, type Node, tooFewAnswers } from "./node.ts";
 import { newToken } from "./random.ts";
 import { rollBack } from "./release.ts";
+import { askAll } from "./round.ts";
 import { type AcquireReply, acquireScript } from "./scripts/acquire.ts";
 import { checkClient } from "./validate.ts";
-import { defaultDriftFactor, flightMs, isTooShort, leastUsefulLeaseMs, nodeTimeoutMs } from "./validity.ts";
+import { defaultDriftFactor, flightMs, isTooShort, leastUsefulLeaseMs } from "./validity.ts";
 
 /** The least node time-out: a pause of this process must not look like a silent Redis. */
 const floorMs = 250;
@@ -68,72 +69,65 @@ export function createLock(client: CommandClient, options: LockOptions = {}, env
  *    a new one.
  * 4. On giving up, a token of which some try was never definitely answered is rolled back with a tombstone.
  */
-function attemptsOnOne(context: LockContext, node: Node, wanted: Wanted): Attempts {
-  const { name, keys, leaseMs } = wanted;
-  const { env } = context;
+function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }: Wanted): Attempts {
+  const { env, driftFactor } = context;
   let token = newToken(env.random);
   let uncertain = false;
-  let triedAgain = false;
+  let triedAtOnce = false;
   let cleaning = Promise.resolve();
 
   const cleanUp = (): void => {
-    cleaning = rollBack(context, { name, keys, token, leaseMs });
+    cleaning = settle(context, rollBack(context, { name, keys, token, leaseMs }));
     token = newToken(env.random);
     uncertain = false;
   };
-  const granted = (answer: Answer<AcquireReply>, fence: number, remainingMs: number): Verdict => {
-    const bound = { sentAt: answer.sentAt, remainingMs, leaseMs };
-    const grant = { name, keys, token, fence, leaseMs, flightMs: flightMs(node.trip, leaseMs) };
-    const holding = new Holding(context, { ...grant, holds: [{ bound, uncertain }] });
-    if (fence > largestFence) {
-      cleanUp();
-      const message = `Cannot acquire "${name}" as its fence is no longer exact: current value is ${fence}`;
-      return { type: "refused", error: new LockError("config", message, { lockName: name }) };
-    }
-    if (isTooShort(holding.usableMs(), leaseMs)) {
-      cleanUp();
-      return { type: "failed", again: false, error: tooShortError(node, wanted, context.driftFactor, answer.ms) };
-    }
-    return { type: "granted", held: createLease(holding) };
+  const granted = ({ sentAt, ms }: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
+    const flight = flightMs(node.trip, leaseMs);
+    const holds = [{ bound: { sentAt, remainingMs, leaseMs }, uncertain }];
+    const holding = new Holding(context, { name, keys, token, fence, leaseMs, flightMs: flight, holds });
+    const tooLarge = fence > largestFence;
+    if (!tooLarge && !isTooShort(holding.usableMs(), leaseMs)) return { held: createLease(holding) };
+    cleanUp();
+    const reason = tooLarge
+      ? `its fence is no longer exact: current value is ${fence}`
+      : `leaseMs is too short for a round trip of ${Math.ceil(ms)} ms: current value is ${leaseMs}, ` +
+        `the least useful lease is ${leastUsefulLeaseMs(node.trip, driftFactor)}`;
+    const again = tooLarge ? ("never" as const) : undefined;
+    return { error: failure("config", "acquire", name, reason), again };
   };
 
   return {
     async next(signal, withinMs) {
-      const answer = await ask(env, node, {
+      const question = {
         script: acquireScript,
         keys: [keys.lock, keys.fence, keys.tombstone(token)],
         args: [token, leaseMs, ""],
-        timeoutMs: Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, context.floorMs)),
+        leaseMs,
+        withinMs,
         signal,
-      });
-      const nodes = [reportOf(answer, ({ type }) => type)];
-      const { requests } = answer;
-      if (answer.kind === "reply") {
-        const { reply } = answer;
-        if (reply.type === "granted") return { ...granted(answer, reply.fence, reply.remainingMs), requests, nodes };
-        if (reply.type === "held") {
-          return { type: "held", holderMs: reply.remainingMs < 0 ? undefined : reply.remainingMs, requests, nodes };
+      };
+      const round = await askAll(context, question, () => true).decided;
+      const [answer] = round.answers;
+      const { cost } = round;
+      if (answer?.kind === "reply") {
+        const { type, remainingMs } = answer.reply;
+        if (type === "granted") return { ...granted(answer, answer.reply), cost };
+        if (type === "held") {
+          const details = { nodes: cost.nodes, retryAfterMs: remainingMs < 0 ? undefined : remainingMs };
+          return { error: failure("contended", "acquire", name, "another holds it", details), cost };
         }
         token = newToken(env.random); // the node refuses this one for good
       }
-      const error = tooFewAnswers("acquire", name, [answer], nodes);
-      if (answer.kind === "no-vote" && answer.refused !== "other") return { type: "refused", error, requests, nodes };
-      uncertain = answer.kind !== "reply";
-      const again = answer.kind === "unknown" && !triedAgain;
-      triedAgain ||= again;
-      return { type: "failed", error, again, requests, nodes };
+      const error = tooFewAnswers("acquire", name, round.answers);
+      if (answer?.kind === "no-vote" && answer.final) return { error, again: "never", cost };
+      uncertain = answer?.kind !== "reply";
+      const again = answer?.kind === "unknown" && !triedAtOnce ? "at once" : undefined;
+      triedAtOnce ||= again !== undefined;
+      return { error, again, cost };
     },
     async giveUp() {
       if (uncertain) cleanUp();
       await cleaning;
     },
   };
-}
-
-function tooShortError(node: Node, { name, leaseMs }: Wanted, driftFactor: number, ms: number): LockError {
-  const least = leastUsefulLeaseMs(node.trip, driftFactor);
-  const message =
-    `Cannot acquire "${name}" as leaseMs is too short for the measured round trip of ${Math.ceil(ms)} ms: ` +
-    `current value is ${leaseMs}, the least useful lease is ${least}`;
-  return new LockError("config", message, { lockName: name });
 }

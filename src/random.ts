@@ -14,22 +14,23 @@ export interface Random {
 /** The runtime's cryptographic source. There is no weaker fallback: a guessable token could be released by anyone. */
 export const systemRandom: Random = {
   fill(bytes) {
-    if (typeof globalThis.crypto?.getRandomValues !== "function") {
-      throw new LockError("config", "Cannot make a token as this runtime has no crypto.getRandomValues");
-    }
-    return globalThis.crypto.getRandomValues(bytes);
+    const { crypto } = globalThis as { crypto?: Crypto };
+    if (crypto?.getRandomValues) return crypto.getRandomValues(bytes);
+    throw new LockError("config", "Cannot make a token as this runtime has no crypto.getRandomValues");
   },
 };
 
 /** A new identity: a letter, so that no client's value parser takes it for a number, and 128 random bits in hex. */
 export function newToken(random: Random): string {
-  let token = "t";
-  for (const byte of random.fill(new Uint8Array(16))) token += byte.toString(16).padStart(2, "0");
-  return token;
+  return `t${hex(random.fill(new Uint8Array(16)))}`;
 }
 
 /** A number from `low` up to, not including, `high`. */
 export function uniform(random: Random, low: number, high: number): number {
-  const [a = 0, b = 0, c = 0, d = 0] = random.fill(new Uint8Array(4));
-  return low + (high - low) * ((a + b * 2 ** 8 + c * 2 ** 16 + d * 2 ** 24) / 2 ** 32);
+  return low + (high - low) * random.fill(new Uint8Array(4)).reduce((fraction, byte) => (fraction + byte) / 256, 0);
+}
+
+/** Two digits a byte. */
+export function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { notify } from "./events.ts";
 import type { Holding } from "./holding.ts";
 import { uniform } from "./random.ts";
 import { estimateMs } from "./validity.ts";
@@ -22,47 +21,39 @@ const shortestPauseMs = 20;
  */
 export function startRenewal(holding: Holding): () => void {
   const { context, grant } = holding;
-  const { name, fence, leaseMs } = grant;
   const { clock, random } = context.env;
-  let stopped = false;
   let cancel = (): void => {};
-
+  let stopped = false;
   const stop = (): void => {
     stopped = true;
     cancel();
   };
+  const answerMs = (): number => Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
   const after = (ms: number, failures: number): void => {
     cancel = clock.after(ms, false, () => {
-      round(failures).catch(() => after(pauseMs(failures, slowestMs()), failures + 1));
+      renew(failures).catch(() => after(pauseMs(failures, answerMs()), failures + 1));
     });
   };
-  const slowestMs = (): number => Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
   const scheduleNext = (): void => {
     const left = holding.remainingMs();
-    const threeAttempts = 3 * 1.5 * slowestMs();
-    after(Math.max(0, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1), 0);
+    const threeAttempts = 3 * 1.5 * answerMs();
+    after(Math.min(left / 2, left - threeAttempts) * uniform(random, 0.9, 1), 0);
   };
-  const round = async (failures: number): Promise<void> => {
-    if (holding.over || stopped) return;
-    const { outcome, requests, durationMs, reports: nodes } = await holding.extend(leaseMs, false);
-    if (holding.over || stopped) return;
-    const happened = { name, fence, remainingMs: holding.remainingMs(), requests, durationMs, nodes };
-    if (outcome === "extended") {
-      notify(context.observe, { type: "renewed", ...happened });
-      scheduleNext();
-    } else {
-      notify(context.observe, { type: "renewal-unknown", ...happened });
-      after(pauseMs(failures, slowestMs()), failures + 1);
-    }
+  const renew = async (failures: number): Promise<void> => {
+    if (holding.over) return;
+    const { extended, round } = await holding.extend(grant.leaseMs, false);
+    if (stopped) return;
+    holding.tell({ type: extended ? "renewed" : "renewal-unknown", remainingMs: holding.remainingMs() }, round.cost);
+    if (extended) scheduleNext();
+    else after(pauseMs(failures, answerMs()), failures + 1);
   };
 
-  holding.onOver(stop);
+  holding.onOver = stop;
   scheduleNext();
   return stop;
 }
 
 /** The pause after the n-th failure in a row, from 0: none, then half an answer's time, doubling up to a second. */
 function pauseMs(failures: number, answerMs: number): number {
-  if (failures === 0) return 0;
-  return Math.min(1_000, Math.max(shortestPauseMs, answerMs / 2) * 2 ** (failures - 1));
+  return failures && Math.min(1_000, Math.max(shortestPauseMs, answerMs / 2) * 2 ** (failures - 1));
 }

@@ -4,6 +4,12 @@
  * @module
  */
 import { type Command, type CommandClient, isReplyError, type Reply } from "./command.ts";
+import { hex } from "./random.ts";
+
+/** What every reply comes to: one word for what the server decided, and what goes with it. */
+export interface Verdict {
+  readonly type: string;
+}
 
 /** A Lua script and the meaning of its replies. */
 export interface Script<Result> {
@@ -56,7 +62,7 @@ const digests = new Map<string, string>();
 async function sha1(source: string): Promise<string | undefined> {
   const bytes = await globalThis.crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
   if (bytes === undefined) return undefined;
-  const digest = Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const digest = hex(new Uint8Array(bytes));
   digests.set(source, digest);
   return digest;
 }

@@ -40,7 +40,7 @@ export function majority(n: number): number {
 
 /** The q-th largest: until when at least q of the nodes keep the lease. Each value is a bound of its own, so any mix is sound. */
 export function quorumRemainingMs(perNode: readonly number[], quorum: number): number {
-  return [...perNode].sort((a, b) => b - a)[quorum - 1] ?? Number.NEGATIVE_INFINITY;
+  return [...perNode].sort((a, b) => b - a)[quorum - 1] ?? -Infinity;
 }
 
 /** What is known of the round trip to one node. */

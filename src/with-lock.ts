@@ -4,8 +4,7 @@
  * @module
  */
 import type { Signal } from "./command.ts";
-import { lostError } from "./errors.ts";
-import { notify } from "./events.ts";
+import { LockError } from "./errors.ts";
 import type { HeldLease, Lease } from "./lease.ts";
 import { startRenewal } from "./renewal.ts";
 
@@ -28,31 +27,27 @@ export async function runUnderLease<T>(
   task: Task<T>,
   { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
 ): Promise<T> {
-  const { context, grant } = holding;
-  const { name, fence } = grant;
-  const { clock } = context.env;
+  const { env } = holding.context;
+  const { leaseMs } = holding.grant;
   const stopRenewal = startRenewal(holding);
-  const longHoldMs = longHoldLeases * grant.leaseMs;
-  const cancelLongHold = clock.after(longHoldMs, false, () =>
-    notify(context.observe, { type: "held-long", name, fence, durationMs: longHoldMs, requests: 0, nodes: [] }),
-  );
+  const cancelLongHold = env.clock.after(longHoldLeases * leaseMs, false, () => holding.tell({ type: "held-long" }));
   const onAbort = (): void => holding.abort(signal?.reason);
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();
   let cancelMaxHold = (): void => {};
   const tooLong = new Promise<never>((_, reject) => {
     if (maxHoldMs === undefined) return;
-    cancelMaxHold = clock.after(maxHoldMs, false, () => {
-      holding.lose("maxHold");
+    cancelMaxHold = env.clock.after(maxHoldMs, false, () => {
+      holding.finish("maxHold");
       reject(holding.over);
     });
   });
 
   try {
-    const value = await Promise.race([(async () => task(lease))(), tooLong]);
+    const result = await Promise.race([(async () => task(lease))(), tooLong]);
     const { over } = holding;
-    if (over?.lostBy && over.lostBy !== "released") throw lostError(name, over.lostBy, { result: value });
-    return value;
+    if (over && over.lostBy !== "released") throw new LockError("lost", over.message, { ...over, result });
+    return result;
   } finally {
     stopRenewal();
     cancelLongHold();

@@ -1,13 +1,22 @@
 import type { Script } from "../script.ts";
 import { integers } from "./integers.ts";
 
-/** What a node said to an acquire. `counter` is the highest fence it has granted under this name. */
-export type AcquireReply =
-  | { readonly type: "granted"; readonly fence: number; readonly remainingMs: number }
-  | { readonly type: "held"; readonly counter: number; readonly remainingMs: number }
-  | { readonly type: "cancelled"; readonly counter: number }
-  | { readonly type: "fence-too-low"; readonly counter: number }
-  | { readonly type: "fence-in-future"; readonly serverUs: number };
+const verdicts = {
+  "1": "granted",
+  "0": "held",
+  "-1": "cancelled",
+  "-3": "fence-too-low",
+  "-4": "fence-in-future",
+} as const;
+
+/** What a node said to an acquire. */
+export interface AcquireReply {
+  readonly type: (typeof verdicts)[keyof typeof verdicts];
+  /** The fence that was granted, else the highest that this node has granted; the server's µs for "fence-in-future". */
+  readonly fence: number;
+  /** What is left of the lease, ours or another's; -1 where the key has no expiry. */
+  readonly remainingMs: number;
+}
 
 /**
  * ACQUIRE: grants the lock to a token, or finds that the token has it already (the reply to an earlier try was lost).
@@ -50,21 +59,10 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 0,
 return { 1, f, tonumber(ARGV[2]) }
 `.trim(),
   decode(reply) {
-    const [verdict, number, remainingMs] = integers(reply, 3) ?? [];
-    if (number === undefined || remainingMs === undefined) return undefined;
-    switch (verdict) {
-      case 1:
-        // A key of ours without an expiry cannot come from this script.
-        return remainingMs < 0 ? undefined : { type: "granted", fence: number, remainingMs };
-      case 0:
-        return { type: "held", counter: number, remainingMs };
-      case -1:
-        return { type: "cancelled", counter: number };
-      case -3:
-        return { type: "fence-too-low", counter: number };
-      case -4:
-        return { type: "fence-in-future", serverUs: number };
-    }
-    return undefined;
+    const [code, fence, remainingMs] = integers(reply, 3) ?? [];
+    const type = verdicts[String(code) as keyof typeof verdicts];
+    if (type === undefined || fence === undefined || remainingMs === undefined) return undefined;
+    // A key of ours without an expiry cannot come from this script.
+    return type === "granted" && remainingMs < 0 ? undefined : { type, fence, remainingMs };
   },
 };

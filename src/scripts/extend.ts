@@ -1,11 +1,15 @@
 import type { Script } from "../script.ts";
 import { integers } from "./integers.ts";
 
+const verdicts = ["foreign", "absent", "extended"] as const;
+
 /** What a node said to an extend. */
-export type ExtendReply =
-  | { readonly type: "extended"; readonly remainingMs: number }
-  | { readonly type: "absent" }
-  | { readonly type: "foreign" };
+export interface ExtendReply {
+  /** "foreign" is another token, or a key of another type. */
+  readonly type: (typeof verdicts)[number];
+  /** What is left of the lease, 0 where it is not ours. */
+  readonly remainingMs: number;
+}
 
 /**
  * EXTEND: sets what is left of a lease that this token still has. Never shortens, so that a late copy of an earlier
@@ -27,8 +31,8 @@ if p < want then redis.call('PEXPIRE', KEYS[1], ARGV[2]) p = want end
 return { 1, p }
 `.trim(),
   decode(reply) {
-    const [verdict, remainingMs] = integers(reply, 2) ?? [];
-    if (verdict === 1 && remainingMs !== undefined && remainingMs >= 0) return { type: "extended", remainingMs };
-    return verdict === 0 ? { type: "absent" } : verdict === -1 ? { type: "foreign" } : undefined;
+    const [code = 2, remainingMs = -1] = integers(reply, 2) ?? [];
+    const type = verdicts[code + 1];
+    return type && remainingMs >= 0 ? { type, remainingMs } : undefined;
   },
 };

@@ -1,8 +1,13 @@
 import type { Script } from "../script.ts";
 import { integers } from "./integers.ts";
 
+const verdicts = ["foreign", "absent", "deleted"] as const;
+
 /** What a node found when it was to release a token. */
-export type ReleaseReply = "deleted" | "absent" | "foreign";
+export interface ReleaseReply {
+  /** "foreign" is another token, or a key of another type. */
+  readonly type: (typeof verdicts)[number];
+}
 
 /**
  * RELEASE: deletes the lock if this token holds it; with a tombstone also a roll-back, which no later copy of the
@@ -25,7 +30,8 @@ if ARGV[2] ~= '0' then redis.pcall('SET', KEYS[2], '1', 'PX', ARGV[2]) end
 return r
 `.trim(),
   decode(reply) {
-    const verdict = integers([reply], 1)?.[0];
-    return verdict === 1 ? "deleted" : verdict === 0 ? "absent" : verdict === -1 ? "foreign" : undefined;
+    const [code = 2] = integers([reply], 1) ?? [];
+    const type = verdicts[code + 1];
+    return type && { type };
   },
 };

@@ -15,7 +15,7 @@ export interface Fault {
   /** A copy that arrives this long after the first one ran. */
   readonly againMs?: number;
   /** What the caller gets in place of the real reply. */
-  readonly answer?: Reply;
+  readonly answer?: Reply | undefined;
 }
 
 export interface FaultyClient extends CommandClient {
@@ -34,8 +34,8 @@ export function faultyClient(
   const sent: Command[] = [];
   const pass = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, true, resolve));
   const run = async (command: Command, fault: Fault): Promise<Reply> => {
-    if (fault.fail && fault.lose !== "reply") throw fault.fail;
     if (fault.requestMs) await pass(fault.requestMs);
+    if (fault.fail && fault.lose !== "reply") throw fault.fail;
     if (fault.lose === "request") return new Promise(() => {});
     const reply = await client.execute(command);
     if (fault.againMs !== undefined) void pass(fault.againMs).then(() => client.execute(command));
