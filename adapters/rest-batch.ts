@@ -16,14 +16,18 @@ interface Member {
 }
 
 const maxCommands = 1000;
-const hops = 32;
+
+// How many turns of the microtask queue a batch stays open; 64 cost 2 µs. Measured with 64 loops of lock cycles
+// over Node 24: alike loops need 1 to share every request, acquire mixed with withLock 4, callers with up to n further
+// awaits in between about n.
+const turnsOpen = 64;
 
 /** An `execute` that batches. An aborted command leaves the others; the request is aborted when all of them are. */
 export function batching(send: SendBatch): CommandClient["execute"] {
   let open: Member[] | undefined;
 
   async function sendLater(batch: Member[]): Promise<void> {
-    for (let hop = 0; hop < hops; hop++) await undefined;
+    for (let turn = 0; turn < turnsOpen; turn++) await undefined;
     if (open === batch) open = undefined;
     await sendNow(send, batch);
   }
