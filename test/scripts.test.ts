@@ -180,8 +180,8 @@ const elect = fc
   .map(([owner, life, letter, mode]) =>
     step(["elect", owner, life, letter, mode], async (client) => {
       const reply = await call(client, electScript, [entry], [owner, life, letter, mode]);
-      const { verdict, attempt: fence = 0 } = electScript.decode(reply) ?? {};
-      if (verdict === "won") wonBy.set(client, [...(wonBy.get(client) ?? []), fence]);
+      const { type, attempt: fence = 0 } = electScript.decode(reply) ?? {};
+      if (type === "won") wonBy.set(client, [...(wonBy.get(client) ?? []), fence]);
       return withoutLatency(reply, 5, 6);
     }),
   );

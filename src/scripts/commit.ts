@@ -4,9 +4,9 @@ import { integers } from "./integers.ts";
 
 /** Whether a value was stored. A refusal may bring the newer value that stands instead. */
 export type CommitReply =
-  | { readonly verdict: "stored" }
+  | { readonly type: "stored" }
   | {
-      readonly verdict: "gone" | "invalidated" | "superseded";
+      readonly type: "gone" | "invalidated" | "superseded";
       readonly newer?: { readonly payload: string; readonly fence: number };
     };
 
@@ -47,10 +47,10 @@ return { 1, tonumber(ARGV[2]) }`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
     const [verdict, fence] = integers(reply.slice(0, 2), 2) ?? [];
-    if (verdict === 1) return { verdict: "stored" };
+    if (verdict === 1) return { type: "stored" };
     const refused = verdict === 0 ? "gone" : verdict === -1 ? "invalidated" : verdict === -2 ? "superseded" : undefined;
     if (refused === undefined || fence === undefined) return undefined;
     const payload: unknown = reply[2];
-    return typeof payload === "string" ? { verdict: refused, newer: { payload, fence } } : { verdict: refused };
+    return typeof payload === "string" ? { type: refused, newer: { payload, fence } } : { type: refused };
   },
 };

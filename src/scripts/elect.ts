@@ -4,7 +4,7 @@ import { integers } from "./integers.ts";
 
 /** What stands in an entry, and whether this token is the one that may rebuild it. */
 export interface ElectReply {
-  readonly verdict: "none" | "won" | "hit" | "busy" | "back-off";
+  readonly type: "none" | "won" | "hit" | "busy" | "back-off";
   /** "stale": may be served while another builds. "rescue": only where a build fails. */
   readonly age: "none" | "rescue" | "stale" | "fresh";
   /** The fence of the election ("won"), else the last one given. */
@@ -50,12 +50,12 @@ redis.call('PEXPIRE', KEYS[1], s(math.max(n(5) - now, lease + math.max(lease, 60
 return r(1, lease, 0, 0, p)`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
-    const [verdictNumber = -1, ageNumber = -1, attempt = 0, fence = 0, leftMs = 0, elapsedMs = 0, usualMs = 0] =
+    const [verdict = -1, ageNumber = -1, attempt = 0, fence = 0, leftMs = 0, elapsedMs = 0, usualMs = 0] =
       integers(reply.slice(0, 7), 7) ?? [];
-    const verdict = (["none", "won", "hit", "busy", "back-off"] as const)[verdictNumber];
+    const type = (["none", "won", "hit", "busy", "back-off"] as const)[verdict];
     const age = (["none", "rescue", "stale", "fresh"] as const)[ageNumber];
     const payload = typeof reply[7] === "string" ? reply[7] : undefined;
-    if (verdict === undefined || age === undefined || (verdict === "hit" && payload === undefined)) return undefined;
-    return { verdict, age, attempt, fence, leftMs, elapsedMs, usualMs, payload };
+    if (type === undefined || age === undefined || (type === "hit" && payload === undefined)) return undefined;
+    return { type, age, attempt, fence, leftMs, elapsedMs, usualMs, payload };
   },
 };

@@ -3,7 +3,7 @@ import { entryPrelude } from "./entry.ts";
 import { integers } from "./integers.ts";
 
 /** Whether this election was given back, and for how long nobody is elected now. */
-export type FailReply = { readonly released: true; readonly backOffMs: number } | { readonly released: false };
+export type FailReply = { readonly type: "released"; readonly backOffMs: number } | { readonly type: "over" };
 
 /**
  * FAIL: gives an election back. After a failed build nobody is elected for a while, twice as long with each failure in
@@ -30,7 +30,7 @@ redis.call('PEXPIRE', KEYS[1], s(math.max((tonumber(m[4] or '') or 0) - now, wai
 return { 1, wait }`,
   decode(reply) {
     const [verdict, backOffMs] = integers(reply, 2) ?? [];
-    if (verdict === 1 && backOffMs !== undefined) return { released: true, backOffMs };
-    return verdict === 0 ? { released: false } : undefined;
+    if (verdict === 1 && backOffMs !== undefined) return { type: "released", backOffMs };
+    return verdict === 0 ? { type: "over" } : undefined;
   },
 };

@@ -4,6 +4,7 @@ import { integers } from "./integers.ts";
 
 /** The fence of the invalidation: no value elected before it is stored after it. */
 export interface InvalidateReply {
+  readonly type: "invalidated";
   readonly fence: number;
 }
 
@@ -38,6 +39,6 @@ redis.pcall('PEXPIRE', KEYS[1], s(ttl))
 return f`,
   decode(reply) {
     const fence = integers([reply], 1)?.[0];
-    return fence === undefined || fence <= 0 ? undefined : { fence };
+    return fence === undefined || fence <= 0 ? undefined : { type: "invalidated", fence };
   },
 };

@@ -31,8 +31,12 @@ describeRedis("the scripts of the cache on Redis", () => {
   }
   const elect = (token: string, leaseMs = 10_000, mode: 0 | 1 | 2 = 1, codec = "j"): Promise<ElectReply> =>
     run(electScript, token, leaseMs, codec, mode);
-  const commit = (token: string, fence: number, json: string, [fresh = minute, stale = 0, err = 0]: readonly number[] = []) =>
-    run<CommitReply>(commitScript, token, `${fence}`, "j", `j${json}`, fresh, stale, err);
+  const commit = (
+    token: string,
+    fence: number,
+    json: string,
+    [fresh = minute, stale = 0, err = 0]: readonly number[] = [],
+  ) => run<CommitReply>(commitScript, token, `${fence}`, "j", `j${json}`, fresh, stale, err);
   const fail = (token: string, fence: number, backOffMs = 1_000): Promise<FailReply> =>
     run(failScript, token, `${fence}`, backOffMs, 30_000);
   const invalidate = (mode: "hard" | "soft" = "hard") => run(invalidateScript, mode === "hard" ? 1 : 0);
@@ -43,7 +47,7 @@ describeRedis("the scripts of the cache on Redis", () => {
   };
   const store = async (json: string, windows: readonly number[] = []): Promise<number> => {
     const { attempt } = await elect("tStore", 10_000, 2);
-    expect(await commit("tStore", attempt, json, windows)).toEqual({ verdict: "stored" });
+    expect(await commit("tStore", attempt, json, windows)).toEqual({ type: "stored" });
     return attempt;
   };
   async function innerCommands(step: () => Promise<unknown>): Promise<number> {
@@ -64,7 +68,7 @@ describeRedis("the scripts of the cache on Redis", () => {
           Array.from({ length: perRound }, async (_, i) => {
             const connection = connections[(i + round) % 50] ?? redis;
             const raw = await connection.evalsha(sha, 1, `cache:{${round}}`, `t${i}`, 10_000, "j", 1);
-            return electScript.decode(toReply(raw))?.verdict;
+            return electScript.decode(toReply(raw))?.type;
           }),
         );
         expect(verdicts.filter((verdict) => verdict === "won")).toHaveLength(1);
@@ -79,15 +83,15 @@ describeRedis("the scripts of the cache on Redis", () => {
     const first = await elect("tA");
     await age("lu", 4_000);
     const again = await elect("tA");
-    expect([first.verdict, again.verdict, again.attempt]).toEqual(["won", "won", first.attempt]);
+    expect([first.type, again.type, again.attempt]).toEqual(["won", "won", first.attempt]);
     expect(again.leftMs).toBeLessThanOrEqual(6_000);
   });
 
   test("a second copy of a commit is told that the value is stored", async () => {
     const { attempt } = await elect("tA");
-    expect(await commit("tA", attempt, "1")).toEqual({ verdict: "stored" });
-    expect(await commit("tA", attempt, "1")).toEqual({ verdict: "stored" });
-    expect(await elect("tB")).toMatchObject({ verdict: "hit", payload: "j1", fence: attempt });
+    expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
+    expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
+    expect(await elect("tB")).toMatchObject({ type: "hit", payload: "j1", fence: attempt });
   });
 
   test("a late builder is refused and given the newer value", async () => {
@@ -97,7 +101,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(next.attempt).toBeGreaterThan(late.attempt);
     await commit("tB", next.attempt, "2");
     expect(await commit("tA", late.attempt, "1")).toEqual({
-      verdict: "superseded",
+      type: "superseded",
       newer: { payload: "j2", fence: next.attempt },
     });
     expect(await elect("tC")).toMatchObject({ payload: "j2" });
@@ -107,52 +111,52 @@ describeRedis("the scripts of the cache on Redis", () => {
     const late = await elect("tA", 1_000);
     await age("lu", 3_000);
     expect(await redis.pttl(key)).toBeGreaterThan(50_000);
-    expect(await commit("tA", late.attempt, "1")).toEqual({ verdict: "stored" });
+    expect(await commit("tA", late.attempt, "1")).toEqual({ type: "stored" });
   });
 
   test("an invalidation, hard or soft, and a deletion void the election under way", async () => {
     const hard = await elect("tA");
     const { fence } = await invalidate();
     expect(fence).toBeGreaterThan(hard.attempt);
-    expect(await commit("tA", hard.attempt, "1")).toEqual({ verdict: "invalidated" });
+    expect(await commit("tA", hard.attempt, "1")).toEqual({ type: "invalidated" });
 
     const soft = await elect("tB");
     expect(soft.attempt).toBeGreaterThan(fence);
     await invalidate("soft");
-    expect(await commit("tB", soft.attempt, "1")).toEqual({ verdict: "invalidated" });
+    expect(await commit("tB", soft.attempt, "1")).toEqual({ type: "invalidated" });
 
     const deleted = await elect("tC");
     await redis.del(key);
-    expect(await commit("tC", deleted.attempt, "1")).toEqual({ verdict: "gone" });
-    expect(await elect("tD")).toMatchObject({ verdict: "won", age: "none" });
+    expect(await commit("tC", deleted.attempt, "1")).toEqual({ type: "gone" });
+    expect(await elect("tD")).toMatchObject({ type: "won", age: "none" });
   });
 
   test("an election that a late copy has won a second time does not let the first build store", async () => {
     const first = await elect("tA");
     await invalidate();
     const ghost = await elect("tA");
-    expect(ghost).toMatchObject({ verdict: "won" });
+    expect(ghost).toMatchObject({ type: "won" });
     expect(ghost.attempt).toBeGreaterThan(first.attempt);
-    expect(await commit("tA", first.attempt, '"old"')).toEqual({ verdict: "invalidated" });
-    expect(await fail("tA", first.attempt)).toEqual({ released: false });
+    expect(await commit("tA", first.attempt, '"old"')).toEqual({ type: "invalidated" });
+    expect(await fail("tA", first.attempt)).toEqual({ type: "over" });
     // The refusal drops the ghost, so that it costs the next reader no lease of waiting.
-    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+    expect(await elect("tB")).toMatchObject({ type: "won", age: "none" });
   });
 
   test("a soft invalidation ends freshness and keeps the windows that the value was stored with", async () => {
     await store("1", [minute, minute, 0]);
     await invalidate("soft");
-    expect(await elect("tA")).toMatchObject({ verdict: "won", age: "stale", payload: "j1" });
-    expect(await elect("tB")).toMatchObject({ verdict: "busy", age: "stale", payload: "j1" });
+    expect(await elect("tA")).toMatchObject({ type: "won", age: "stale", payload: "j1" });
+    expect(await elect("tB")).toMatchObject({ type: "busy", age: "stale", payload: "j1" });
 
     await store("2", [minute, 0, minute]);
     await invalidate("soft");
-    expect(await elect("tC")).toMatchObject({ verdict: "won", age: "rescue", payload: "j2" });
-    expect(await elect("tD")).toMatchObject({ verdict: "busy", age: "rescue", payload: undefined });
+    expect(await elect("tC")).toMatchObject({ type: "won", age: "rescue", payload: "j2" });
+    expect(await elect("tD")).toMatchObject({ type: "busy", age: "rescue", payload: undefined });
 
     await store("3");
     await invalidate("soft");
-    expect(await elect("tE")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+    expect(await elect("tE")).toMatchObject({ type: "won", age: "none", payload: undefined });
   });
 
   test("a hard invalidation leaves nothing to serve, and the usual duration of a build", async () => {
@@ -160,9 +164,9 @@ describeRedis("the scripts of the cache on Redis", () => {
     await age("ls", 800);
     await commit("tA", attempt, "1", [minute, minute, minute]);
     await invalidate();
-    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+    expect(await elect("tB")).toMatchObject({ type: "won", age: "none", payload: undefined });
     const busy = await elect("tC");
-    expect(busy.verdict).toBe("busy");
+    expect(busy.type).toBe("busy");
     expect(busy.usualMs).toBeGreaterThanOrEqual(800);
     expect(busy.leftMs).toBeGreaterThan(9_000);
   });
@@ -171,7 +175,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     await elect("tA", 5_000);
     await age("ls", 300);
     const busy = await elect("tB");
-    expect(busy).toMatchObject({ verdict: "busy", usualMs: -1 });
+    expect(busy).toMatchObject({ type: "busy", usualMs: -1 });
     expect(busy.elapsedMs).toBeGreaterThanOrEqual(300);
     expect(busy.leftMs).toBeLessThanOrEqual(5_000);
   });
@@ -196,11 +200,11 @@ describeRedis("the scripts of the cache on Redis", () => {
     await age("fu", 1_000);
     await age("su", 1_000);
     for (const backOffMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-      const { attempt, verdict } = await elect("tA");
-      expect(verdict).toBe("won");
-      expect(await fail("tA", attempt)).toEqual({ released: true, backOffMs });
+      const { attempt, type } = await elect("tA");
+      expect(type).toBe("won");
+      expect(await fail("tA", attempt)).toEqual({ type: "released", backOffMs });
       const refused = await elect("tB");
-      expect(refused).toMatchObject({ verdict: "back-off", age: "rescue", payload: "j1" });
+      expect(refused).toMatchObject({ type: "back-off", age: "rescue", payload: "j1" });
       expect(refused.leftMs).toBeLessThanOrEqual(backOffMs);
       await age("bu", backOffMs);
     }
@@ -209,43 +213,43 @@ describeRedis("the scripts of the cache on Redis", () => {
     await commit("tA", attempt, "2");
     await age("fu", 2 * minute);
     const after = await elect("tB");
-    expect(await fail("tB", after.attempt)).toEqual({ released: true, backOffMs: 1_000 });
+    expect(await fail("tB", after.attempt)).toEqual({ type: "released", backOffMs: 1_000 });
   });
 
   test("giving an election back without a failure lets the next reader build at once", async () => {
     const { attempt } = await elect("tA");
-    expect(await fail("tA", attempt, 0)).toEqual({ released: true, backOffMs: 0 });
-    expect(await elect("tB")).toMatchObject({ verdict: "won" });
-    expect(await fail("tA", attempt)).toEqual({ released: false });
+    expect(await fail("tA", attempt, 0)).toEqual({ type: "released", backOffMs: 0 });
+    expect(await elect("tB")).toMatchObject({ type: "won" });
+    expect(await fail("tA", attempt)).toEqual({ type: "over" });
   });
 
   test("the forced election of a set voids a build, and its own late copy only costs a lease", async () => {
     const build = await elect("tA");
     const set = await elect("tSet", 10_000, 2);
-    expect(set).toMatchObject({ verdict: "won" });
-    expect(await elect("tB")).toMatchObject({ verdict: "busy", elapsedMs: 0, usualMs: 0 });
-    expect(await commit("tA", build.attempt, '"old"')).toEqual({ verdict: "superseded" });
+    expect(set).toMatchObject({ type: "won" });
+    expect(await elect("tB")).toMatchObject({ type: "busy", elapsedMs: 0, usualMs: 0 });
+    expect(await commit("tA", build.attempt, '"old"')).toEqual({ type: "superseded" });
     await commit("tSet", set.attempt, '"new"');
     await invalidate();
-    expect(await elect("tSet", 10_000, 2)).toMatchObject({ verdict: "won", age: "none" });
-    expect(await commit("tSet", set.attempt, '"new"')).toEqual({ verdict: "invalidated" });
-    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+    expect(await elect("tSet", 10_000, 2)).toMatchObject({ type: "won", age: "none" });
+    expect(await commit("tSet", set.attempt, '"new"')).toEqual({ type: "invalidated" });
+    expect(await elect("tB")).toMatchObject({ type: "won", age: "none" });
   });
 
   test("a look changes nothing, whatever stands there", async () => {
-    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "none", age: "none", payload: undefined });
+    expect(await elect("", 10_000, 0)).toMatchObject({ type: "none", age: "none", payload: undefined });
     expect(await redis.exists(key)).toBe(0);
     await store("1", [minute, minute, 0]);
     const before = await redis.hgetall(key);
-    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "hit", payload: "j1" });
+    expect(await elect("", 10_000, 0)).toMatchObject({ type: "hit", payload: "j1" });
     expect(await redis.hgetall(key)).toEqual(before);
     await invalidate("soft");
-    expect(await elect("", 10_000, 0)).toMatchObject({ verdict: "none", age: "stale", payload: "j1" });
+    expect(await elect("", 10_000, 0)).toMatchObject({ type: "none", age: "stale", payload: "j1" });
   });
 
   test("a payload of another codec is a miss", async () => {
     await store("1");
-    expect(await elect("tA", 10_000, 1, "u1:")).toMatchObject({ verdict: "won", age: "none", payload: undefined });
+    expect(await elect("tA", 10_000, 1, "u1:")).toMatchObject({ type: "won", age: "none", payload: undefined });
   });
 
   test("a key of another type is never touched", async () => {
@@ -265,7 +269,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     const next = await elect("tB");
     expect(next.attempt).toBe(ahead + 1);
     expect(await redis.hget(key, "lf")).toBe(String(ahead + 1));
-    expect(await commit("tB", next.attempt, "1")).toEqual({ verdict: "stored" });
+    expect(await commit("tB", next.attempt, "1")).toEqual({ type: "stored" });
     expect((await invalidate()).fence).toBe(ahead + 2);
   });
 
@@ -329,21 +333,21 @@ describeRedis("the scripts of the cache on Redis", () => {
     await store("1");
     await redis.config("SET", "maxmemory", "1");
     try {
-      expect(await elect("tA")).toMatchObject({ verdict: "hit", payload: "j1" });
+      expect(await elect("tA")).toMatchObject({ type: "hit", payload: "j1" });
       expect((await invalidate()).fence).toBeGreaterThan(0);
       await expect(elect("tA")).rejects.toThrow("OOM");
     } finally {
       await redis.config("SET", "maxmemory", "0");
     }
-    expect(await elect("tB")).toMatchObject({ verdict: "won", age: "none" });
+    expect(await elect("tB")).toMatchObject({ type: "won", age: "none" });
     const { attempt } = await elect("tB");
     await redis.config("SET", "maxmemory", "1");
     try {
       await expect(commit("tB", attempt, "2")).rejects.toThrow("OOM");
-      expect(await fail("tB", attempt)).toMatchObject({ released: true });
+      expect(await fail("tB", attempt)).toMatchObject({ type: "released" });
     } finally {
       await redis.config("SET", "maxmemory", "0");
     }
-    expect(await elect("tC")).toMatchObject({ verdict: "back-off" });
+    expect(await elect("tC")).toMatchObject({ type: "back-off" });
   });
 });

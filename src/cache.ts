@@ -1,0 +1,149 @@
+/**
+ * createCache: values that one caller builds and all others share, so that an expiry is not a stampede.
+ *
+ * @module
+ */
+import { fromPayload, jsonCodec, toPayload } from "./cache/codec.ts";
+import { askEntry, type CacheContext, noAnswer, type Place } from "./cache/context.ts";
+import { Flights } from "./cache/flights.ts";
+import {
+  type Build,
+  type CacheOptions,
+  checkGet,
+  checkStore,
+  type GetOptions,
+  type StoreOptions,
+} from "./cache/options.ts";
+import { abortedError, type Given } from "./cache/reader.ts";
+import { storeValue, voidEntry } from "./cache/write.ts";
+import type { CommandClient } from "./command.ts";
+import { type Environment, systemEnvironment } from "./environment.ts";
+import { cacheKey } from "./keys.ts";
+import { createNode } from "./node.ts";
+import { electScript } from "./scripts/elect.ts";
+import { checkClient, checkFunction, checkName, checkPrefix } from "./validate.ts";
+
+/** A value and where it came from. */
+export interface CacheEntry<T> {
+  /** As it is stored, read again: also for the caller that built it, so that all callers get the same. */
+  readonly value: T;
+  /** "hit": it was there. "built": this call built it. "waited": another built it while this call ran. */
+  readonly status: Given["status"];
+  /** Larger than that of any value stored before under this key; 0 for one that was built without Redis. */
+  readonly fence: number;
+  /** Whether it is known to have been stored. */
+  readonly stored: boolean;
+  /** Requests sent for this call; those that it shared with another call count there. */
+  readonly requests: number;
+}
+
+/** What stands under a key. */
+export interface CachePeek<T> {
+  readonly value: T;
+  readonly fence: number;
+  /** How long it is still fresh; 0 for a value that a read would have rebuilt. */
+  readonly freshMs: number;
+}
+
+/** A guarded cache. Holds no values itself. */
+export interface Cache {
+  /**
+   * The value under a key: stored, or built by this call, or by another that this one waits for.
+   *
+   * @throws LockError "build-failed" (the cause is the build's own error, where it was this call's build), "timeout" or
+   * "contended" when another builds for longer than `waitMs`, "unavailable", "aborted", "config"
+   */
+  get<T>(key: string, options: GetOptions, build: Build<T>): Promise<T>;
+  /** As `get`, with where the value came from. */
+  getEntry<T>(key: string, options: GetOptions, build: Build<T>): Promise<CacheEntry<T>>;
+  /**
+   * Stores a value; no build that began earlier can store any more.
+   *
+   * @returns false when it was not stored, as an invalidation or a later `set` came in between
+   * @throws LockError "unavailable" when Redis gave no definite answer: it may be stored or not; "config"
+   */
+  set(key: string, value: unknown, options: StoreOptions): Promise<boolean>;
+  /**
+   * Drops the value. Once it has resolved, no read that begins later gets what was built before. `DEL` of the key from
+   * any tool does the same.
+   *
+   * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
+   */
+  invalidate(key: string): Promise<void>;
+  /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
+  peek<T>(key: string): Promise<CachePeek<T> | undefined>;
+}
+
+/**
+ * Creates a guarded cache on one Redis. Sends nothing yet.
+ *
+ * Promised: a value is stored only by a build that is still the elected one, so one that began before an invalidation
+ * is never stored after it, nor over a newer value. On a healthy Redis at most one build a key runs at a time, unless it
+ * outlives its lease. Not promised: that a build runs once; a lost lease, an eviction or a failover can start another.
+ *
+ * @throws LockError "config" when an option is out of bounds or the client is none
+ *
+ * @example
+ * ```ts
+ * import { createCache } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const cache = createCache(memoryClient());
+ * const price = await cache.get("price:42", { freshMs: 60_000 }, async () => ({ cents: 1_999 }));
+ * console.log(price.cents);
+ * await cache.invalidate("price:42");
+ * ```
+ */
+export function createCache(client: CommandClient, options: CacheOptions = {}, environment?: Environment): Cache {
+  const { prefix = "cache", observe, waitUntil } = options;
+  checkPrefix(prefix);
+  if (observe !== undefined) checkFunction("observe", observe);
+  if (waitUntil !== undefined) checkFunction("waitUntil", waitUntil);
+  const node = createNode(checkClient(client), 1);
+  const codec = jsonCodec;
+  let flights: Flights | undefined;
+  let made: CacheContext | undefined;
+  // At the first call, as some runtimes forbid clocks and chance before.
+  const context = (): CacheContext => (made ??= { env: environment ?? systemEnvironment(), node, codec, observe });
+  const placeOf = (key: string): Place => ({ name: key, key: cacheKey(prefix, checkName("key", key)) });
+  const detached = async <T>({ key }: Place, work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } finally {
+      flights?.detach(key); // also when it is unknown what has happened
+    }
+  };
+
+  const cache: Cache = {
+    async get(key, options, build) {
+      return (await cache.getEntry(key, options, build)).value;
+    },
+    async getEntry<T>(key: string, options: GetOptions, build: Build<T>) {
+      const wanted = checkGet(options, build, { ...placeOf(key), waitUntil });
+      if (wanted.signal?.aborted) throw abortedError(key, wanted.signal);
+      flights ??= new Flights(context());
+      const { payload, ...given } = await flights.read(wanted);
+      return { value: fromPayload(codec, key, payload) as T, ...given };
+    },
+    async set(key, value, options) {
+      const place = placeOf(key);
+      checkStore(options);
+      const payload = toPayload(codec, key, value);
+      return detached(place, storeValue(context(), place, payload, options));
+    },
+    async invalidate(key) {
+      const place = placeOf(key);
+      await detached(place, voidEntry(context(), place));
+    },
+    async peek<T>(key: string) {
+      const place = placeOf(key);
+      const answer = await askEntry(context(), place, electScript, ["", 0, codec.prefix, 0]);
+      if (answer.kind !== "reply") throw noAnswer("peek at", place, answer);
+      const { payload, fence, leftMs } = answer.reply;
+      return payload === undefined
+        ? undefined
+        : { value: fromPayload(codec, key, payload) as T, fence, freshMs: leftMs };
+    },
+  };
+  return cache;
+}

@@ -1,0 +1,101 @@
+/**
+ * Caches in several processes over one in-process Redis, under one virtual clock: every event and command in sight,
+ * every fault at will.
+ *
+ * @module
+ */
+import { expect } from "vitest";
+import { memoryClient } from "../../adapters/memory/index.ts";
+import type { CacheOptions } from "../../src/cache/options.ts";
+import { type Cache, createCache } from "../../src/cache.ts";
+import type { Command, CommandClient } from "../../src/command.ts";
+import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
+import type { LeaseholdEvent } from "../../src/events.ts";
+import { commitScript } from "../../src/scripts/commit.ts";
+import { electScript } from "../../src/scripts/elect.ts";
+import { failScript } from "../../src/scripts/fail.ts";
+import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
+import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+
+export type Verb = "elect" | "commit" | "fail" | "invalidate";
+
+/** One process: its cache, what it sent and what it told. */
+export interface Process {
+  readonly cache: Cache;
+  readonly client: FaultyClient;
+  readonly events: LeaseholdEvent[];
+  /** The scripts it ran, in order. */
+  verbs(): Verb[];
+}
+
+/** Decides what happens to a command of a process: by its script, and its place among the commands with that script. */
+export type Faults = (verb: Verb, place: number, command: Command) => Fault | undefined;
+
+export interface World {
+  readonly clock: VirtualClock;
+  /** The Redis itself: what is read and written here meets no fault. */
+  readonly redis: CommandClient;
+  process(settings?: { faults?: Faults; options?: CacheOptions; isolatesRequests?: boolean }): Process;
+  /** A build that takes some time, and counts how often it was called. */
+  slow<T>(ms: number, value: T | (() => T)): (() => Promise<T>) & { calls: number };
+  pass(ms: number): Promise<void>;
+}
+
+const scripts = [electScript, commitScript, failScript, invalidateScript];
+
+/** Which script a command runs. */
+export function verbOf([, source]: Command): Verb {
+  const name = scripts.find((script) => String(source).endsWith(script.source))?.name;
+  if (name === "elect" || name === "commit" || name === "fail" || name === "invalidate") return name;
+  throw new Error("Cannot tell which script this is");
+}
+
+export function world(): World {
+  const env = virtualEnvironment();
+  const { clock } = env;
+  const redis = memoryClient({ label: "memory" }, env);
+  const pass = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, true, resolve));
+  let seed = 0;
+  return {
+    clock,
+    redis,
+    pass,
+    process({ faults, options = {}, isolatesRequests = false } = {}) {
+      seed += 1;
+      const places = new Map<Verb, number>();
+      const client = faultyClient(redis, clock, (command) => {
+        const verb = verbOf(command);
+        const place = places.get(verb) ?? 0;
+        places.set(verb, place + 1);
+        return faults?.(verb, place, command);
+      });
+      const events: LeaseholdEvent[] = [];
+      const own = { clock, random: seededRandom(seed), host: { ...env.host, isolatesRequests } };
+      const cache = createCache(client, { observe: (event) => void events.push(event), ...options }, own);
+      return { cache, client, events, verbs: () => client.sent.map(verbOf) };
+    },
+    slow(ms, value) {
+      const build = Object.assign(
+        async () => {
+          build.calls += 1;
+          await pass(ms);
+          return value instanceof Function ? value() : value;
+        },
+        { calls: 0 },
+      );
+      return build;
+    },
+  };
+}
+
+/** The error of a promise that must reject with a LockError of this code. */
+export async function refusal(promise: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
+  const outcome = await promise.then(
+    (value) => ({ value }),
+    (error: unknown) => error,
+  );
+  if (!isLockError(outcome)) throw outcome instanceof Error ? outcome : new Error(JSON.stringify(outcome));
+  expect(outcome.code).toBe(code);
+  return outcome;
+}
