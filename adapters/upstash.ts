@@ -48,8 +48,8 @@ export interface UpstashClientOptions {
 export function upstashClient(redis: UpstashRedis, options: UpstashClientOptions = {}): CommandClient {
   checkInstance(redis);
   const host = hostOf(redis);
-  const { label = host, scriptHeader = /\.upstash\.io(:\d+)?$/.test(host ?? "") ? "#!lua flags=allow-key-locking" : undefined } =
-    options;
+  const header = /\.upstash\.io(:\d+)?$/.test(host ?? "") ? "#!lua flags=allow-key-locking" : undefined;
+  const { label = host, scriptHeader = header } = options;
   return {
     label,
     scriptHeader,

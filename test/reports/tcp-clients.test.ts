@@ -346,17 +346,21 @@ async function run<Result>(
 const acquire = (client: CommandClient, lock = lockKey) =>
   run(client, acquireScript, [lock, `${lock}:fence`, `${lock}:void:tA`], ["tA", 60_000, ""]);
 
-const release = (client: CommandClient, tombstoneMs = 0) =>
-  run(client, releaseScript, [lockKey, voidKey], ["tA", tombstoneMs]);
+async function release(client: CommandClient, tombstoneMs = 0): Promise<string | undefined> {
+  return (await run(client, releaseScript, [lockKey, voidKey], ["tA", tombstoneMs]))?.type;
+}
 
 /** Acquires, inspects, extends and releases: every reply is read as it should be. */
 async function expectFullLifecycle(client: CommandClient): Promise<void> {
   expect(await acquire(client)).toMatchObject({ type: "granted", remainingMs: 60_000 });
   expect(await run(client, inspectScript, [lockKey, fenceKey], [])).toMatchObject({ type: "held", token: "tA" });
-  expect(await run(client, extendScript, [lockKey], ["tA", 90_000])).toEqual({ type: "extended", remainingMs: 90_000 });
+  expect(await run(client, extendScript, [lockKey], ["tA", 90_000])).toMatchObject({
+    type: "extended",
+    remainingMs: 90_000,
+  });
   expect(await release(client)).toBe("deleted");
   expect(await release(client)).toBe("absent");
-  expect(await run(client, extendScript, [lockKey], ["tA", 90_000])).toEqual({ type: "absent" });
+  expect(await run(client, extendScript, [lockKey], ["tA", 90_000])).toMatchObject({ type: "absent" });
 }
 
 async function expectAbort(client: CommandClient, command: readonly (string | number)[]): Promise<void> {
