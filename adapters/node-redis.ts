@@ -92,9 +92,9 @@ function plain(error: unknown): Error {
 
 function addressOf(redis: NodeRedis): string | undefined {
   const socket = field(field(redis, "options"), "socket");
-  const [host, port = 6379, path] = ["host", "port", "path"].map((name) => field(socket, name));
+  const [host = "localhost", port = 6379, path] = ["host", "port", "path"].map((name) => field(socket, name));
   if (typeof path === "string") return path;
-  return typeof host === "string" ? `${host}:${port}` : undefined;
+  return socket === undefined ? undefined : `${host}:${port}`;
 }
 
 function checkShape(redis: NodeRedis): void {

@@ -308,6 +308,7 @@ describe("labels", () => {
     [nodeRedisClient(createClient({ url: "rediss://me:secret@eu.example" })), "eu.example:6379"],
     [nodeRedisClient(createClient5({ url: "redis://me:secret@eu.example:6380/1" })), "eu.example:6380"],
     [nodeRedisClient(createClient({ socket: { path: "/run/redis.sock", tls: false } })), "/run/redis.sock"],
+    [nodeRedisClient(createClient({ socket: { port: 6380 } })), "localhost:6380"],
     [nodeRedisClient(createClient(), { label: "eu" }), "eu"],
     [nodeRedisClient(createClient()), undefined],
   ] as const)("%o is named %s", ([client, label]) => {
