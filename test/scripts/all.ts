@@ -1,31 +1,43 @@
 /**
- * Every script of the package, found in the folder, with the text of its file.
+ * Every script of the package, found in its folder, with what a first call of it may look like.
  *
  * @module
  */
 import { readdirSync, readFileSync } from "node:fs";
+import type { Command } from "../../src/command.ts";
 import type { Script } from "../../src/script.ts";
 
 export interface ScriptFile {
-  readonly file: string;
   readonly script: Script<unknown>;
-  /** The keys that the header comment declares, in order. */
+  /** What the header comment says of each key, in order. */
   readonly keys: readonly string[];
-  readonly lines: number;
+  readonly sampleArgs: Command;
 }
 
 const folder = new URL("../../src/scripts/", import.meta.url);
 
-/** Fails where a script is not documented, or a file holds none and is not imported by one that does. */
+const sampleArgs: Record<string, Command> = {
+  acquire: ["t1", 60_000, ""],
+  extend: ["t1", 60_000],
+  inspect: [],
+  release: ["t1", 60_000],
+  elect: ["t1", 60_000, "j", 1],
+  commit: ["t1", 1, "j", "jvalue", 60_000, 0, 0],
+  fail: ["t1", 1, 1_000, 30_000],
+  invalidate: [0],
+};
+
+/** Fails where a script's header does not declare its keys, or its name is not known above. */
 export async function allScripts(): Promise<ScriptFile[]> {
   const found: ScriptFile[] = [];
   for (const file of readdirSync(folder).sort()) {
-    const text = readFileSync(new URL(file, folder), "utf8");
     const exported: Record<string, unknown> = await import(new URL(file, folder).href);
     for (const script of Object.values(exported).filter(isScript)) {
-      const declared = /^ \* KEYS (.+)$/m.exec(text)?.[1];
+      const declared = /^ \* KEYS (.+)$/m.exec(readFileSync(new URL(file, folder), "utf8"))?.[1];
+      const args = sampleArgs[script.name];
       if (declared === undefined) throw new Error(`${file} does not say what its KEYS are`);
-      found.push({ file, script, keys: declared.split(", "), lines: text.split("\n").length });
+      if (args === undefined) throw new Error(`Nothing is known of how to call the script ${script.name}`);
+      found.push({ script, keys: declared.split(", "), sampleArgs: args });
     }
   }
   return found;
