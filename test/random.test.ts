@@ -1,0 +1,55 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { hex, newToken, systemRandom, uniform } from "../src/random.ts";
+import { seededRandom } from "./support/virtual-clock.ts";
+
+afterEach(() => vi.unstubAllGlobals());
+
+describe("newToken()", () => {
+  // A12: some runtimes have neither randomUUID nor the Node module.
+  test("needs nothing but getRandomValues, and makes 10 000 distinct tokens of a letter and 128 bits", () => {
+    const { crypto } = globalThis;
+    vi.stubGlobal("crypto", { getRandomValues: (bytes: Uint8Array<ArrayBuffer>) => crypto.getRandomValues(bytes) });
+    const tokens = Array.from({ length: 10_000 }, () => newToken(systemRandom));
+    expect(new Set(tokens).size).toBe(10_000);
+    for (const token of tokens) expect(token).toMatch(/^t[0-9a-f]{32}$/);
+  });
+
+  test("uses every bit: none is the same in a thousand tokens", () => {
+    const bits = Array.from({ length: 1_000 }, () => BigInt(`0x${newToken(systemRandom).slice(1)}`));
+    const all = 2n ** 128n - 1n;
+    expect(bits.reduce((a, b) => a | b)).toBe(all);
+    expect(bits.reduce((a, b) => a & b)).toBe(0n);
+  });
+
+  test.for([undefined, {}])("refuses to make one where crypto is %j, and never falls back to Math.random", (crypto) => {
+    vi.stubGlobal("crypto", crypto);
+    const random = vi.spyOn(Math, "random");
+    expect(() => newToken(systemRandom)).toThrow(expect.objectContaining({ name: "LockError", code: "config" }));
+    expect(random).not.toHaveBeenCalled();
+    random.mockRestore();
+  });
+});
+
+describe("uniform()", () => {
+  test("stays within its bounds, the upper one excluded, at either end of chance", () => {
+    const all = (byte: number) => ({ fill: (bytes: Uint8Array<ArrayBuffer>) => bytes.fill(byte) });
+    expect(uniform(all(0), 5, 10)).toBe(5);
+    expect(uniform(all(255), 5, 10)).toBeLessThan(10);
+    expect(uniform(all(255), 5, 10)).toBeCloseTo(10, 6);
+    expect(uniform(all(128), 0, 1)).toBeCloseTo(0.5, 2);
+  });
+
+  test("spreads evenly over its range", () => {
+    const random = seededRandom(7);
+    const buckets = Array.from({ length: 10 }, () => 0);
+    for (let i = 0; i < 10_000; i += 1) {
+      const bucket = Math.floor(uniform(random, 0, 10));
+      buckets[bucket] = (buckets[bucket] ?? 0) + 1;
+    }
+    for (const count of buckets) expect(Math.abs(count - 1_000)).toBeLessThan(150);
+  });
+});
+
+test("hex() gives two digits a byte", () => {
+  expect(hex(new Uint8Array([0, 1, 16, 255]))).toBe("000110ff");
+});
