@@ -50,7 +50,7 @@ export interface Waiting {
  * 3. On giving up, whatever may have been left behind is rolled back before the error is thrown.
  */
 export async function acquire(
-  { env, nodes, observe }: LockContext,
+  { env, nodes, floorMs, observe }: LockContext,
   attempts: Attempts,
   { name, waitMs, signal }: Waiting,
 ): Promise<HeldLease> {
@@ -82,7 +82,9 @@ export async function acquire(
     if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
     if (again === "at once") continue;
 
-    const roundTripMs = Math.max(...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? 0 : estimateMs(trip))));
+    const roundTripMs = Math.max(
+      ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? floorMs : estimateMs(trip))),
+    );
     const leftMs = waitMs - waitedMs();
     const leastMs = contended ? 0 : (retryAfterMs ?? 0);
     const mostMs = leftMs - roundTripMs;

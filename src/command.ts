@@ -93,8 +93,8 @@ export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined)
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
     void promise.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
   });
 }

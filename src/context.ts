@@ -22,12 +22,12 @@ export interface LockContext {
   readonly waitUntil: WaitUntil | undefined;
 }
 
-/** Awaits work that may outlive the call, or hands it over where the host takes it. Never rejects. */
+/**
+ * Awaits work that may outlive the call, or hands it over where the host takes it. Never rejects: a `waitUntil` that
+ * throws, as one that is not bound to its object does, must not hide what the call came to.
+ */
 export async function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<void> {
-  const settled = work.then(
-    () => {},
-    () => {},
-  );
+  const settled = work.catch(() => {});
   if (waitUntil) waitUntil(settled);
   else await settled;
 }

@@ -80,11 +80,12 @@ export class LockError extends Error {
   }
 }
 
+// A caller's signal may abort with anything at all, also with what has no way to become a string.
 function printable(cause: unknown): unknown {
-  if (!(cause instanceof Error)) return cause && String(cause);
-  return cause instanceof LockError
-    ? cause
-    : { name: cause.name, message: cause.message, code: Reflect.get(cause, "code") };
+  if (cause instanceof LockError) return cause;
+  if (typeof cause !== "object" || cause === null) return cause && String(cause);
+  const { name, message, code } = cause as Partial<LockError>;
+  return { name, message, code };
 }
 
 /**

@@ -16,12 +16,23 @@ import { quorumRemainingMs, remainingMs } from "./validity.ts";
 
 /** What one node has said of this token. */
 export interface Hold {
-  /** Its latest word that it keeps the lease. */
-  bound?: { readonly sentAt: Stamp; readonly remainingMs: number; readonly leaseMs: number };
-  /** It said that it does not; for a token that is final. */
+  /** What is left of the lease by its latest word, now; may be negative. */
+  leftMs: () => number;
+  /** It said that it does not keep the lease; for a token that is final. */
   gone?: "expired" | "stolen";
   /** Some acquire of this token was sent there and never definitely answered, so a copy may still land. */
   uncertain: boolean;
+}
+
+/** Until when a node keeps a lease, by its reply: counted from before the request was sent, on both clocks. */
+export function boundOf(
+  { env, driftFactor }: LockContext,
+  { sentAt }: { readonly sentAt: Stamp },
+  keptMs: number,
+  leaseMs: number,
+): () => number {
+  return () =>
+    remainingMs({ remainingMs: keptMs, elapsedMs: elapsedMs(sentAt, env.clock.now()), leaseMs }, driftFactor);
 }
 
 /** What an acquisition brought. */
@@ -46,8 +57,6 @@ type LeaseEvent<Event = LockEvent> = Event extends { readonly fence: number }
 export class Holding {
   readonly context: LockContext;
   readonly grant: Grant;
-  /** Called once when the lease is over, whatever ends it. */
-  onOver: () => void = () => {};
   readonly #controller = new AbortController();
   #over: LockError | undefined;
   #cancelDeadline: () => void = () => {};
@@ -80,10 +89,8 @@ export class Holding {
 
   /** What is left by both clocks, whether or not the lease is over; may be negative. */
   usableMs(): number {
-    const { env, quorum, driftFactor } = this.context;
-    const now = env.clock.now();
-    const perNode = this.grant.holds.map(({ bound, gone }) => (gone ? -Infinity : boundMs(bound, now, driftFactor)));
-    return quorumRemainingMs(perNode, quorum) - this.grant.flightMs;
+    const perNode = this.grant.holds.map(({ gone, leftMs }) => (gone ? -Infinity : leftMs()));
+    return quorumRemainingMs(perNode, this.context.quorum) - this.grant.flightMs;
   }
 
   /** Starts the watch over the deadline, which keeps no process alive. */
@@ -99,7 +106,6 @@ export class Holding {
     if (this.#over) return;
     this.#over = failure("lost", "use the lease on", this.grant.name, endings[by], { lostBy: by });
     this.#cancelDeadline();
-    this.onOver();
     if (by === "released") return;
     this.#controller.abort(this.#over);
     this.tell({ type: "lost", by });
@@ -122,34 +128,28 @@ export class Holding {
    * are no loss as long as the old bounds last. Lost is: the deadline has passed, or more than N - q nodes are gone.
    */
   async extend(leaseMs: number, keepsAlive: boolean): Promise<{ extended: boolean; round: Round<ExtendReply> }> {
-    const { env, nodes, quorum, driftFactor } = this.context;
+    const { nodes, quorum } = this.context;
     const { keys, token, holds } = this.grant;
     const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
-    const gone = (): string[] => holds.flatMap((hold) => hold.gone ?? []);
+    const tooManyGone = (): boolean => holds.filter(({ gone }) => gone).length > nodes.length - quorum;
     let extensions = 0;
-    const { decided } = askAll(this.context, question, (answer, index) => {
+    const round = await askAll(this.context, question, (answer, index) => {
       const hold = holds[index];
       if (answer.kind === "reply" && hold) {
         const { type, remainingMs } = answer.reply;
         if (type !== "extended") hold.gone = type === "foreign" ? "stolen" : "expired";
         else if (!hold.gone) {
           extensions += 1;
-          const bound = { sentAt: answer.sentAt, remainingMs, leaseMs };
-          const now = env.clock.now();
-          if (boundMs(bound, now, driftFactor) > boundMs(hold.bound, now, driftFactor)) hold.bound = bound;
+          const leftMs = boundOf(this.context, answer, remainingMs, leaseMs);
+          if (leftMs() > hold.leftMs()) hold.leftMs = leftMs;
         }
       }
-      return extensions >= quorum || gone().length > nodes.length - quorum;
+      return extensions >= quorum || tooManyGone();
     });
-    const round = await decided;
-    if (gone().length > nodes.length - quorum) this.finish(gone().includes("stolen") ? "stolen" : "expired");
+    if (tooManyGone()) this.finish(holds.some(({ gone }) => gone === "stolen") ? "stolen" : "expired");
     if (!this.over) this.watch();
     return { extended: extensions >= quorum, round };
   }
-}
-
-function boundMs(bound: Hold["bound"], now: Stamp, driftFactor: number): number {
-  return bound ? remainingMs({ ...bound, elapsedMs: elapsedMs(bound.sentAt, now) }, driftFactor) : -Infinity;
 }
 
 const endings: Record<LostBy | "released", string> = {

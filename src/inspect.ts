@@ -9,7 +9,7 @@ import { lockKeys } from "./keys.ts";
 import { type Answer, createNode, tooFewAnswers } from "./node.ts";
 import { askAll } from "./round.ts";
 import { type InspectReply, inspectScript } from "./scripts/inspect.ts";
-import { checkClient, checkName, checkPrefix } from "./validate.ts";
+import { checkClient, checkName, checkPrefix, invalid } from "./validate.ts";
 import { majority } from "./validity.ts";
 
 /** Settings of an inspection. */
@@ -71,23 +71,20 @@ export async function inspectLock(
   environment?: Environment,
 ): Promise<LockState> {
   const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
+  if (list.length === 0) throw invalid("clients", list.length, "one client or more");
   const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
   const keys = lockKeys(checkPrefix(prefix), checkName("name", name));
-  const answers: Answer<InspectReply>[] = new Array(nodes.length);
-  const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs };
+  const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs, waitUntil: undefined };
   const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], leaseMs: timeoutMs };
-  const { decided } = askAll(context, question, (answer, index) => {
-    answers[index] = answer;
-    return false;
-  });
-  await decided;
+  const { answers } = await askAll(context, question);
   const quorum = majority(nodes.length);
   if (answers.filter(({ kind }) => kind === "reply").length < quorum) throw tooFewAnswers("inspect", name, answers);
+  answers.sort((a, b) => nodes.indexOf(a.node) - nodes.indexOf(b.node));
   return stateOf(answers.map(nodeState), quorum);
 }
 
 function nodeState(answer: Answer<InspectReply>): NodeState {
-  const { label } = answer;
+  const { label } = answer.node;
   if (answer.kind !== "reply") return { label, outcome: answer.kind, reason: answer.reason };
   const { type, token, counter, remainingMs } = answer.reply;
   return {

@@ -8,7 +8,7 @@ import type { CommandClient } from "./command.ts";
 import { type LockContext, settle } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { failure } from "./errors.ts";
-import { Holding } from "./holding.ts";
+import { boundOf, Holding } from "./holding.ts";
 import { createLease } from "./lease.ts";
 import { type Lock, type LockOptions, lockMethods, type Wanted } from "./lock-methods.ts";
 import { type Answer, createNode, type Node, tooFewAnswers } from "./node.ts";
@@ -81,16 +81,16 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
     token = newToken(env.random);
     uncertain = false;
   };
-  const granted = ({ sentAt, ms }: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
+  const granted = (answer: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
     const flight = flightMs(node.trip, leaseMs);
-    const holds = [{ bound: { sentAt, remainingMs, leaseMs }, uncertain }];
+    const holds = [{ leftMs: boundOf(context, answer, remainingMs, leaseMs), uncertain }];
     const holding = new Holding(context, { name, keys, token, fence, leaseMs, flightMs: flight, holds });
     const tooLarge = fence > largestFence;
     if (!tooLarge && !isTooShort(holding.usableMs(), leaseMs)) return { held: createLease(holding) };
     cleanUp();
     const reason = tooLarge
       ? `its fence is no longer exact: current value is ${fence}`
-      : `leaseMs is too short for a round trip of ${Math.ceil(ms)} ms: current value is ${leaseMs}, ` +
+      : `leaseMs is too short for a round trip of ${Math.ceil(answer.ms)} ms: current value is ${leaseMs}, ` +
         `the least useful lease is ${leastUsefulLeaseMs(node.trip, driftFactor)}`;
     const again = tooLarge ? ("never" as const) : undefined;
     return { error: failure("config", "acquire", name, reason), again };
@@ -106,9 +106,8 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
         withinMs,
         signal,
       };
-      const round = await askAll(context, question, () => true).decided;
-      const [answer] = round.answers;
-      const { cost } = round;
+      const { answers, cost } = await askAll(context, question);
+      const [answer] = answers;
       if (answer?.kind === "reply") {
         const { type, remainingMs } = answer.reply;
         if (type === "granted") return { ...granted(answer, answer.reply), cost };
@@ -118,10 +117,11 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
         }
         token = newToken(env.random); // the node refuses this one for good
       }
-      const error = tooFewAnswers("acquire", name, round.answers);
+      const error = tooFewAnswers("acquire", name, answers);
       if (answer?.kind === "no-vote" && answer.final) return { error, again: "never", cost };
       uncertain = answer?.kind !== "reply";
-      const again = answer?.kind === "unknown" && !triedAtOnce ? "at once" : undefined;
+      const mayAgain = answer?.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
+      const again = mayAgain ? "at once" : undefined;
       triedAtOnce ||= again !== undefined;
       return { error, again, cost };
     },

@@ -47,7 +47,7 @@ export type Said<Result> = {
 
 /** What came back of one question. */
 export type Answer<Result> = Said<Result> & {
-  readonly label: string;
+  readonly node: Node;
   /** Just before the request was sent, tries hidden below the client included: what every bound is counted from. */
   readonly sentAt: Stamp;
   readonly ms: number;
@@ -67,12 +67,13 @@ export function createNode(client: CommandClient, place: number): Node {
 export function ask<Result>(env: Environment, node: Node, question: Question<Result>): Promise<Answer<Result>> {
   const { clock } = env;
   const { timeoutMs, keepsAlive = true, signal } = question;
-  const { label } = node;
   const sentAt = clock.now();
   const timeUp = new AbortController();
   let requests = 0;
+  let lastSentAt = sentAt;
   const send = (command: Command): Promise<Reply> => {
     requests += 1;
+    lastSentAt = clock.now();
     return node.client.execute(command, { signal: timeUp.signal });
   };
 
@@ -83,7 +84,7 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
       open = false;
       cancelTimer();
       signal?.removeEventListener("abort", onAbort);
-      resolve({ ...said, label, sentAt, ms: msSince(sentAt), requests });
+      resolve({ ...said, node, sentAt, ms: msSince(sentAt), requests });
     };
     const giveUp = (reason: string): void => {
       settle({ kind: "unknown", reason });
@@ -98,9 +99,9 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
     signal?.addEventListener("abort", onAbort);
     if (signal?.aborted) return onAbort();
 
-    // Two requests say nothing about one round trip. An answer that came too late still does.
+    // One command is one round trip, also where EVAL had to follow on EVALSHA. An answer that came too late tells it too.
     const sample = (): void => {
-      if (requests === 1) node.trip = sampled(node.trip, msSince(sentAt));
+      node.trip = sampled(node.trip, msSince(lastSentAt));
     };
     runScript(node.client, question, send).then(
       (raw) => {
@@ -121,7 +122,8 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
 
 /** What a node contributed, for errors and events. */
 export function reportOf(answer: Answer<Verdict>): NodeReport {
-  const { label, kind, ms } = answer;
+  const { node, kind, ms } = answer;
+  const { label } = node;
   return kind === "reply"
     ? { label, outcome: answer.reply.type, ms }
     : { label, outcome: kind, reason: answer.reason, ms };

@@ -9,10 +9,9 @@ import { notify } from "./events.ts";
 import type { Holding } from "./holding.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Answer, tooFewAnswers } from "./node.ts";
-import { askAll } from "./round.ts";
+import { askAll, type Round } from "./round.ts";
 import { type ReleaseReply, releaseScript } from "./scripts/release.ts";
 import { tombstoneMs } from "./validity.ts";
-import { retryDelayMs } from "./wait.ts";
 
 /** What became of the lock when its lease was released. */
 export type ReleaseOutcome =
@@ -52,8 +51,8 @@ export function releaseVerdict(
 /** The release of one lease, which may take several tries. Returns the function that makes one. */
 export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
   const { context, grant } = holding;
-  const { quorum } = context;
-  const said: (ReleaseReply["type"] | undefined)[] = context.nodes.map(() => undefined);
+  const { nodes, quorum } = context;
+  const said: (ReleaseReply["type"] | undefined)[] = nodes.map(() => undefined);
   // Nodes with an earlier try of this release that nobody answered: it may have deleted the key.
   const unanswered = new Set<number>();
   let heldAtFirst: boolean | undefined;
@@ -64,22 +63,19 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
     heldAtFirst ??= !holding.over;
     holding.finish("released");
     const uncertain = grant.holds.some((hold) => hold.uncertain);
-    const { decided, late } = askRelease(context, grant, uncertain, (answer, index) => {
+    const { answers, cost } = await askRelease(context, grant, uncertain, (answer, index) => {
       if (answer.kind !== "reply") unanswered.add(index);
       else said[index] = unanswered.has(index) && heldAtFirst ? "deleted" : answer.reply.type;
-      return releaseVerdict(said, quorum, false) !== undefined;
+      return !!releaseVerdict(said, quorum, false);
     });
-    const round = await decided;
-    const complete = round.answers.length === said.length;
-    if (!complete) context.waitUntil?.(late);
-    const outcome = releaseVerdict(said, quorum, complete);
+    const outcome = releaseVerdict(said, quorum, answers.length === nodes.length);
     if (outcome) {
       settled = true;
-      holding.tell({ type: "released", outcome }, round.cost);
+      holding.tell({ type: "released", outcome }, cost);
       return outcome;
     }
-    const error = tooFewAnswers("release the lease on", grant.name, round.answers);
-    holding.tell({ type: "release-failed", code: error.code }, round.cost);
+    const error = tooFewAnswers("release the lease on", grant.name, answers);
+    holding.tell({ type: "release-failed", code: error.code }, cost);
     throw error;
   };
 
@@ -98,19 +94,15 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
  * on behind.
  */
 export async function rollBack(context: LockContext, target: Target, retry = 1): Promise<void> {
-  const { env, observe, nodes } = context;
-  const open = new Set(nodes);
-  const { decided } = askRelease(context, target, true, (answer, index) => {
-    if (answer.kind === "reply") for (const node of nodes.slice(index, index + 1)) open.delete(node);
-    return false;
-  });
-  const { cost } = await decided;
-  notify(observe, { type: "rolled-back", confirmed: open.size === 0, name: target.name, ...cost });
-  if (open.size === 0 || retry >= 3) return;
-  const pause = sleep(env.clock, retryDelayMs({ retry, waitedMs: 0, holderMs: undefined, chance: 0.5 }));
+  const { answers, cost } = await askRelease(context, target, true);
+  const nodes = answers.flatMap(({ kind, node }) => (kind === "reply" ? [] : [node]));
+  const confirmed = !nodes.length;
+  notify(context.observe, { type: "rolled-back", confirmed, name: target.name, ...cost });
+  if (confirmed || retry >= 3) return;
+  const pause = sleep(context.env.clock, 100 * retry);
   void settle(
     context,
-    pause.then(() => rollBack({ ...context, nodes: [...open] }, target, retry + 1)),
+    pause.then(() => rollBack({ ...context, nodes }, target, retry + 1)),
   );
 }
 
@@ -118,8 +110,8 @@ function askRelease(
   context: LockContext,
   { keys, token, leaseMs }: Target,
   tombstone: boolean,
-  onAnswer: (answer: Answer<ReleaseReply>, index: number) => boolean,
-): ReturnType<typeof askAll<ReleaseReply>> {
+  decides?: (answer: Answer<ReleaseReply>, index: number) => boolean,
+): Promise<Round<ReleaseReply>> {
   const args = [token, tombstone ? tombstoneMs(leaseMs) : 0];
-  return askAll(context, { script: releaseScript, keys: [keys.lock, keys.tombstone(token)], args, leaseMs }, onAnswer);
+  return askAll(context, { script: releaseScript, keys: [keys.lock, keys.tombstone(token)], args, leaseMs }, decides);
 }

@@ -13,8 +13,8 @@ const shortestPauseMs = 20;
 /**
  * Starts renewing and returns what stops it. Keeps no process alive.
  *
- * 1. A round starts when half of the usable lease has passed, or earlier if less than three attempts with their pauses
- *    would fit into what is left; up to 10 % earlier still, so that holders spread out.
+ * 1. A round starts when half of the usable lease has passed, or earlier, but not before a quarter, if less than three
+ *    attempts with their pauses would fit into what is left; up to 10 % earlier still, so that holders spread out.
  * 2. Renewed: go to 1. Unknown: again at once, then after growing pauses, with the same token, until the deadline: the
  *    old bound stands as long as it lasts. Lost: nothing is sent any more.
  * 3. Each step looks at the clocks first, so that a process that was frozen past its deadline sends nothing.
@@ -24,33 +24,31 @@ export function startRenewal(holding: Holding): () => void {
   const { clock, random } = context.env;
   let cancel = (): void => {};
   let stopped = false;
-  const stop = (): void => {
-    stopped = true;
-    cancel();
-  };
   const answerMs = (): number => Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
   const after = (ms: number, failures: number): void => {
     cancel = clock.after(ms, false, () => {
-      renew(failures).catch(() => after(pauseMs(failures, answerMs()), failures + 1));
+      renew(failures).catch(() => stopped || after(pauseMs(failures, answerMs()), failures + 1));
     });
   };
   const scheduleNext = (): void => {
     const left = holding.remainingMs();
     const threeAttempts = 3 * 1.5 * answerMs();
-    after(Math.min(left / 2, left - threeAttempts) * uniform(random, 0.9, 1), 0);
+    after(Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1), 0);
   };
   const renew = async (failures: number): Promise<void> => {
     if (holding.over) return;
     const { extended, round } = await holding.extend(grant.leaseMs, false);
-    if (stopped) return;
+    if (stopped || holding.over) return;
     holding.tell({ type: extended ? "renewed" : "renewal-unknown", remainingMs: holding.remainingMs() }, round.cost);
     if (extended) scheduleNext();
     else after(pauseMs(failures, answerMs()), failures + 1);
   };
 
-  holding.onOver = stop;
   scheduleNext();
-  return stop;
+  return () => {
+    stopped = true;
+    cancel();
+  };
 }
 
 /** The pause after the n-th failure in a row, from 0: none, then half an answer's time, doubling up to a second. */

@@ -24,7 +24,7 @@ export interface RoundQuestion<Result extends Verdict> extends ScriptCall<Result
 /** What had come back when a round was decided. */
 export interface Round<Result> {
   /** In order of arrival. */
-  readonly answers: readonly Answer<Result>[];
+  readonly answers: Answer<Result>[];
   readonly cost: Cost;
 }
 
@@ -36,33 +36,37 @@ export interface Cost {
 }
 
 /**
- * Asks every node. `decided` resolves as soon as `onAnswer` returns true, or when all have answered; later answers still
- * reach `onAnswer`. `late` settles when none is outstanding any more, and never rejects.
+ * Asks every node, and resolves as soon as `decides` returns true of an answer, or when all have answered. Answers after
+ * that still reach `decides`; `waitUntil` gets the wait for them.
  */
-export function askAll<Result extends Verdict>(
-  { env, nodes, floorMs }: Pick<LockContext, "env" | "nodes" | "floorMs">,
+export async function askAll<Result extends Verdict>(
+  { env, nodes, floorMs, waitUntil }: Pick<LockContext, "env" | "nodes" | "floorMs" | "waitUntil">,
   { leaseMs, withinMs = leaseMs, ...question }: RoundQuestion<Result>,
-  onAnswer: (answer: Answer<Result>, index: number) => boolean,
-): { readonly decided: Promise<Round<Result>>; readonly late: Promise<unknown> } {
-  const startedAt = env.clock.now();
+  decides: (answer: Answer<Result>, index: number) => boolean = () => false,
+): Promise<Round<Result>> {
+  const { clock } = env;
+  const startedAt = clock.now();
   const answers: Answer<Result>[] = [];
-  let late: Promise<unknown> = Promise.resolve();
-  const enough = new Promise<void>((resolve, reject) => {
-    const asked = nodes.map(async (node, index) => {
+  let decide = (): void => {};
+  const decided = new Promise<void>((resolve) => {
+    decide = resolve;
+  });
+  const all = Promise.all(
+    nodes.map(async (node, index) => {
       const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
       const answer = await ask(env, node, { ...question, timeoutMs });
       answers.push(answer);
-      if (onAnswer(answer, index)) resolve();
-    });
-    late = Promise.all(asked).then(() => resolve(), reject);
-  });
-  const decided = enough.then(() => ({
+      if (decides(answer, index)) decide();
+    }),
+  );
+  await Promise.race([decided, all]);
+  if (answers.length < nodes.length) waitUntil?.(all);
+  return {
     answers: [...answers],
     cost: {
       nodes: answers.map(reportOf),
       requests: answers.reduce((sum, { requests }) => sum + requests, 0),
-      durationMs: env.clock.now().monotonic - startedAt.monotonic,
+      durationMs: clock.now().monotonic - startedAt.monotonic,
     },
-  }));
-  return { decided, late };
+  };
 }

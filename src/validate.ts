@@ -53,7 +53,7 @@ const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash", 
 export function checkClient(client: CommandClient): CommandClient {
   const has = (method: string): boolean =>
     typeof client === "object" && typeof Reflect.get(client ?? {}, method) === "function";
-  if (has("execute")) return client;
+  if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
   const factory = Object.entries(factories).find(([method]) => has(method))?.[1] ?? "rest";
   throw new LockError("config", `Cannot use the client as it has no execute method: wrap it with ${factory}Client`);
 }

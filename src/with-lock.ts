@@ -30,7 +30,10 @@ export async function runUnderLease<T>(
   const { env } = holding.context;
   const { leaseMs } = holding.grant;
   const stopRenewal = startRenewal(holding);
-  const cancelLongHold = env.clock.after(longHoldLeases * leaseMs, false, () => holding.tell({ type: "held-long" }));
+  const longHoldMs = longHoldLeases * leaseMs;
+  const cancelLongHold = env.clock.after(longHoldMs, false, () => {
+    if (!holding.over) holding.tell({ type: "held-long" }, { nodes: [], requests: 0, durationMs: longHoldMs });
+  });
   const onAbort = (): void => holding.abort(signal?.reason);
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();

@@ -1,17 +1,11 @@
 import type { Script } from "../script.ts";
 import { integers } from "./integers.ts";
 
-const verdicts = {
-  "1": "granted",
-  "0": "held",
-  "-1": "cancelled",
-  "-3": "fence-too-low",
-  "-4": "fence-in-future",
-} as const;
+const verdicts = ["fence-in-future", "fence-too-low", undefined, "cancelled", "held", "granted"] as const;
 
 /** What a node said to an acquire. */
 export interface AcquireReply {
-  readonly type: (typeof verdicts)[keyof typeof verdicts];
+  readonly type: Exclude<(typeof verdicts)[number], undefined>;
   /** The fence that was granted, else the highest that this node has granted; the server's µs for "fence-in-future". */
   readonly fence: number;
   /** What is left of the lease, ours or another's; -1 where the key has no expiry. */
@@ -59,10 +53,9 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 0,
 return { 1, f, tonumber(ARGV[2]) }
 `.trim(),
   decode(reply) {
-    const [code, fence, remainingMs] = integers(reply, 3) ?? [];
-    const type = verdicts[String(code) as keyof typeof verdicts];
-    if (type === undefined || fence === undefined || remainingMs === undefined) return undefined;
+    const [code = 2, fence = 0, remainingMs = 0] = integers(reply, 3) ?? [];
+    const type = verdicts[code + 4];
     // A key of ours without an expiry cannot come from this script.
-    return type === "granted" && remainingMs < 0 ? undefined : { type, fence, remainingMs };
+    return !type || (type === "granted" && remainingMs < 0) ? undefined : { type, fence, remainingMs };
   },
 };
