@@ -94,21 +94,21 @@ interface Consumer {
 
 const bare = { lib: ["ES2022"], types: [] };
 const consumers: readonly Consumer[] = [
-  { title: "node16, no ambient types", files: ["core.ts"], options: { ...bare, module: "node16" } },
-  { title: "nodenext, no ambient types", files: ["core.ts"], options: { ...bare, module: "nodenext" } },
+  { title: "node16, no ambient types", files: ["bare.ts"], options: { ...bare, module: "node16" } },
+  { title: "nodenext, no ambient types", files: ["bare.ts"], options: { ...bare, module: "nodenext" } },
   {
     title: "bundler, no ambient types",
-    files: ["core.ts"],
+    files: ["bare.ts"],
     options: { ...bare, module: "esnext", moduleResolution: "bundler" },
   },
   {
     title: "nodenext, await using",
-    files: ["core.ts", "disposal.ts"],
+    files: ["bare.ts", "disposal.ts"],
     options: { types: [], lib: ["ES2022", "ESNext.Disposable"], module: "nodenext" },
   },
   {
     title: "bundler, DOM, with hono",
-    files: ["core.ts", "web.ts", "disposal.ts", "server.ts"],
+    files: ["bare.ts", "web.ts", "disposal.ts", "server.ts"],
     options: {
       types: [],
       lib: ["ES2022", "ESNext.Disposable", "DOM", "DOM.Iterable"],
@@ -119,13 +119,13 @@ const consumers: readonly Consumer[] = [
   },
   {
     title: "nodenext, @types/node",
-    files: ["core.ts", "web.ts"],
+    files: ["bare.ts", "web.ts"],
     options: { lib: ["ES2022"], types: ["node"], module: "nodenext" },
     peers: ["@types/node", "undici-types"],
   },
   {
     title: "bundler, @cloudflare/workers-types",
-    files: ["core.ts", "web.ts"],
+    files: ["bare.ts", "web.ts"],
     options: {
       lib: ["ES2022"],
       types: ["@cloudflare/workers-types"],

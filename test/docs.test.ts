@@ -1,0 +1,176 @@
+/** Holds the documents to the code: every snippet compiles and runs, and what they list is what there is. */
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ioredisClient } from "../adapters/ioredis.ts";
+import manifest from "../package.json" with { type: "json" };
+import { sourcesUnder } from "./architecture/source.ts";
+import { type Snippet, snippetsOf } from "./docs/snippets.ts";
+import { describeRedis, redisInstalled, startRedis, startRestServer } from "./support/redis.ts";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("..", import.meta.url));
+const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
+const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
+const snippets = [...documents, ...sources].flatMap((path) => snippetsOf(path, textOf(path)));
+const readme = textOf("README.md");
+
+test("snippets are found in the README and in the doc comments of every entry", () => {
+  const places = snippets.map(({ name }) => name);
+  for (const path of ["README.md", ...entryFiles()]) {
+    const own = path === "src/index.ts" ? "src/lock.ts" : path;
+    expect(
+      places.some((place) => place.startsWith(`${own}:`)),
+      `a snippet in ${own}`,
+    ).toBe(true);
+  }
+});
+
+let folder: string;
+let env: Record<string, string> = {};
+const cleaning: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  folder = await snippetProject();
+  cleaning.push(() => rm(folder, { recursive: true, force: true }));
+  if (!redisInstalled) return;
+  const redis = await startRedis();
+  const backing = new Redis(redis.port, "127.0.0.1");
+  const server = await startRestServer(ioredisClient(backing));
+  cleaning.push(redis.stop, async () => backing.disconnect(), server.stop);
+  // What a snippet takes from its environment leads to that Redis.
+  env = {
+    UPSTASH_REDIS_REST_URL: server.url,
+    UPSTASH_REDIS_REST_TOKEN: server.token,
+    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+  };
+});
+
+afterAll(async () => {
+  for (const clean of cleaning.reverse()) await clean();
+});
+
+test("all snippets compile, by the package's name", async () => {
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const found = await run(process.execPath, [tsc, "-p", folder]).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  );
+  expect(found).toBe("");
+}, 60_000);
+
+describeRedis("against a real Redis, over REST and TCP, the snippet", () => {
+  test.each(snippets)("$name runs, and prints what it says", async (snippet) => {
+    const { stdout } = await runSnippet(fileOf(snippet));
+    const printed = stdout.trimEnd().split("\n");
+    for (const [index, said] of snippet.prints.entries()) {
+      if (said !== undefined) expect(printed[index]?.replaceAll("'", '"')).toBe(said.replaceAll("'", '"'));
+    }
+  });
+
+  test("that throws fails", async () => {
+    const [wrong] = snippetsOf("x.md", 'Text\n```ts\nimport { createLock } from "leasehold";\ncreateLock(1);\n```\n');
+    expect(wrong?.name).toBe("x.md:3");
+    await writeFile(join(folder, "wrong.ts"), wrong?.code ?? "");
+    await expect(runSnippet("wrong.ts")).rejects.toMatchObject({ stderr: expect.stringContaining("LockError") });
+  });
+});
+
+describe("the README", () => {
+  test("names every entry, its factory, and no other", () => {
+    const named = new Set([...readme.matchAll(/\bleasehold\/[a-z-]+/g)].map(([name]) => name));
+    const entries = Object.keys(manifest.exports).filter((entry) => entry !== "." && entry !== "./package.json");
+    expect([...named].sort()).toEqual(entries.map((entry) => `leasehold${entry.slice(1)}`).sort());
+  });
+
+  test("lists every error code, and no other", () => {
+    const declared = /LockErrorCode = ([^;]+);/.exec(textOf("src/errors.ts"))?.[1] ?? "";
+    const table = readme.slice(readme.indexOf("| code |")).split("\n\n")[0] ?? "";
+    const codes = (text: string, quoted: RegExp): string[] =>
+      [...text.matchAll(quoted)].map(([, code = ""]) => code).sort();
+    expect(codes(table, /^\| `([a-z-]+)` \|/gm)).toEqual(codes(declared, /"([a-z-]+)"/g));
+    expect(codes(declared, /"([a-z-]+)"/g).length).toBeGreaterThan(5);
+  });
+
+  test("names only npm scripts that there are", () => {
+    const builtIn = ["ci", "cit", "pack", "install"];
+    for (const text of documents.map(textOf)) {
+      const named = [...text.matchAll(/\bnpm (?:run )?([a-z:]+)/g)].map(([, name = ""]) => name);
+      expect(named.filter((name) => !builtIn.includes(name) && !(name in manifest.scripts))).toEqual([]);
+    }
+  });
+});
+
+test.each(documents)("%s links only to files and headings that exist", (path) => {
+  const links = [...textOf(path).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+  for (const link of links.filter((target) => !/^https?:/.test(target))) {
+    const [file = "", heading] = link.split("#");
+    const target = file === "" ? path : join(dirname(path), file);
+    expect(existsSync(join(root, target)), `${link} in ${path}`).toBe(true);
+    if (heading !== undefined) expect(headingsOf(textOf(target)), `${link} in ${path}`).toContain(heading);
+  }
+});
+
+function headingsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
+    title
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+function entryFiles(): string[] {
+  return Object.values(manifest.exports).flatMap((target) =>
+    typeof target === "string" ? [] : [target["leasehold-source"].slice(2)],
+  );
+}
+
+function fileOf({ name }: Snippet): string {
+  return `${name.replaceAll(/[^\w-]+/g, "-")}.ts`;
+}
+
+/** A project with the package and the peers linked into it, and each snippet as a file. */
+async function snippetProject(): Promise<string> {
+  const project = await mkdtemp(join(tmpdir(), "leasehold-docs-"));
+  const packages = [...Object.keys(manifest.peerDependencies), "@types/node", "undici-types"];
+  for (const name of [...packages, manifest.name]) {
+    const link = join(project, "node_modules", name);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(name === manifest.name ? root : join(root, "node_modules", name), link);
+  }
+  for (const snippet of snippets) await writeFile(join(project, fileOf(snippet)), snippet.code);
+  const compilerOptions = {
+    target: "es2022",
+    lib: ["ES2023", "ESNext.Disposable", "DOM", "DOM.Iterable"],
+    types: ["node"],
+    module: "nodenext",
+    moduleDetection: "force",
+    customConditions: ["leasehold-source"],
+    allowImportingTsExtensions: true,
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: true,
+    noEmit: true,
+  };
+  const files = snippets.map(fileOf);
+  await writeFile(join(project, "package.json"), '{ "type": "module" }');
+  await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+  return project;
+}
+
+function runSnippet(file: string): Promise<{ stdout: string }> {
+  const runner = join(root, "test/docs/run-snippet.ts");
+  return run(process.execPath, ["--conditions=leasehold-source", runner, join(folder, file)], {
+    env: { PATH: process.env.PATH, NO_COLOR: "1", ...env },
+    timeout: 15_000,
+  });
+}
