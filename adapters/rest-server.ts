@@ -1,6 +1,5 @@
 /**
- * The reverse of `restClient`: serves any client as the Upstash REST protocol, for local work, for tests, and for a
- * Redis of one's own that must be reached by HTTP.
+ * The reverse of `restClient`: serves any client as the Upstash REST protocol, for tests or a Redis of one's own.
  *
  * @module
  */
@@ -28,7 +27,7 @@ export interface RestServerOptions {
  * - `/multi-exec` runs them one after another and is **not** a transaction: other commands may run in between.
  * - Values are text: bytes that are not UTF-8 do not survive.
  *
- * @throws {LockError} "config" when the token is empty.
+ * @throws {LockError} "config" when the token is empty, or the limit of the body is no positive number.
  *
  * @example
  * ```ts
@@ -45,6 +44,9 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
   const { token, maxBodyBytes: maxSize = 10_485_760 } = options;
   if (typeof token !== "string" || token.trim() === "") {
     throw new LockError("config", `Cannot serve Redis as "token" is missing: current value is "${token}"`);
+  }
+  if (!(maxSize > 0)) {
+    throw new LockError("config", `Cannot serve Redis as "maxBodyBytes" must be positive: current value is ${maxSize}`);
   }
   const app = new Hono();
   app.use(async (c, next) => {
@@ -63,8 +65,7 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
   });
   const many = (inTurn: boolean) => async (c: Context) => {
     const commands = await readJson(c);
-    if (!Array.isArray(commands) || commands.length === 0) return c.json(malformed, 400);
-    if (!commands.every(isCommand)) return c.json(malformed, 400);
+    if (!Array.isArray(commands) || !commands[0] || !commands.every(isCommand)) return c.json(malformed, 400);
     const answers: Promise<Answer>[] = [];
     for (const command of commands) {
       answers.push(run(client, command, c));
@@ -87,6 +88,7 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
 type Answer = { readonly result: Reply } | { readonly error: string };
 type WireCommand = readonly (string | number | boolean)[];
 
+const scalars = ["string", "number", "boolean"];
 const tooLong = { error: "ERR max request size exceeded" };
 const malformed = { error: "ERR failed to parse the request: the body must be a command, or a list of them, as JSON" };
 
@@ -107,8 +109,7 @@ function readJson(c: Context): Promise<unknown> {
 }
 
 function isCommand(body: unknown): body is WireCommand {
-  const scalar = (part: unknown): boolean => ["string", "number", "boolean"].includes(typeof part);
-  return Array.isArray(body) && typeof body[0] === "string" && body.every(scalar);
+  return Array.isArray(body) && typeof body[0] === "string" && body.every((part) => scalars.includes(typeof part));
 }
 
 /** Every string in a reply, except "OK", which Upstash leaves as it is. */

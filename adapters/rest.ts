@@ -34,7 +34,7 @@ export interface RestClientOptions {
    */
   readonly scriptHeader?: string | undefined;
   /** Used instead of the global `fetch`. It must not repeat requests. */
-  fetch?(url: string, request: RestRequest): Promise<RestResponse>;
+  readonly fetch?: ((url: string, request: RestRequest) => Promise<RestResponse>) | undefined;
   /** Passed to `fetch` if given. Never needed: no two requests have the same body, so no cache can answer one. */
   readonly cache?: "no-store" | "no-cache" | undefined;
   /**
