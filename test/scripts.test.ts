@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { memoryClient } from "../adapters/memory/index.ts";
 import type { CommandClient, Reply } from "../src/command.ts";
 import { lockKeys } from "../src/keys.ts";
 import { runScript, type Script } from "../src/script.ts";
@@ -15,11 +16,31 @@ import { failScript } from "../src/scripts/fail.ts";
 import { inspectScript } from "../src/scripts/inspect.ts";
 import { invalidateScript } from "../src/scripts/invalidate.ts";
 import { releaseScript } from "../src/scripts/release.ts";
+import { allScripts } from "./scripts/all.ts";
 import { type Pair, startPair } from "./scripts/pair.ts";
 import { describeRedis } from "./support/redis.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
+
+const scripts = await allScripts();
+
+test.for(scripts)(
+  "$script.name has a twin in memory, behind any header line too",
+  async ({ script, keys, sampleArgs }) => {
+    for (const header of ["", "#!lua\n", "#!lua flags=allow-key-locking\n"]) {
+      const names = keys.map((_, index) => `key:${index}`);
+      const reply = await memoryClient().execute([
+        "EVAL",
+        header + script.source,
+        keys.length,
+        ...names,
+        ...sampleArgs,
+      ]);
+      expect(script.decode(reply)).toBeDefined();
+    }
+  },
+);
 
 describeRedis("a script and its twin", () => {
   let pair: Pair;
