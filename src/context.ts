@@ -28,6 +28,9 @@ export interface LockContext {
  */
 export async function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<void> {
   const settled = work.catch(() => {});
-  if (waitUntil) waitUntil(settled);
-  else await settled;
+  try {
+    waitUntil?.(settled);
+    if (waitUntil) return;
+  } catch {}
+  await settled;
 }

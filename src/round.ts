@@ -5,7 +5,7 @@
  */
 
 import type { Signal } from "./command.ts";
-import type { LockContext } from "./context.ts";
+import { type LockContext, settle } from "./context.ts";
 import type { NodeReport } from "./errors.ts";
 import { type Answer, ask, reportOf } from "./node.ts";
 import type { ScriptCall, Verdict } from "./script.ts";
@@ -60,7 +60,7 @@ export async function askAll<Result extends Verdict>(
     }),
   );
   await Promise.race([decided, all]);
-  if (answers.length < nodes.length) waitUntil?.(all);
+  if (answers.length < nodes.length) void settle({ waitUntil }, all);
   return {
     answers: [...answers],
     cost: {
