@@ -1,0 +1,123 @@
+/**
+ * One lock on one in-process Redis, under a virtual clock: every event, command and timer in sight, every fault at will.
+ *
+ * @module
+ */
+import { expect } from "vitest";
+import { memoryClient } from "../../adapters/memory/index.ts";
+import type { Command, CommandClient, Reply } from "../../src/command.ts";
+import type { Environment } from "../../src/environment.ts";
+import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
+import type { LeaseholdEvent } from "../../src/events.ts";
+import { createLock } from "../../src/lock.ts";
+import type { Lock, LockOptions } from "../../src/lock-methods.ts";
+import { acquireScript } from "../../src/scripts/acquire.ts";
+import { extendScript } from "../../src/scripts/extend.ts";
+import { inspectScript } from "../../src/scripts/inspect.ts";
+import { releaseScript } from "../../src/scripts/release.ts";
+import { type Fault, type FaultyClient, faultyClient } from "./faulty-client.ts";
+import { seededRandom, type VirtualClock, virtualEnvironment } from "./virtual-clock.ts";
+
+/** What a script is called in the API. */
+export type Verb = "acquire" | "extend" | "release" | "inspect";
+
+/** What happens to the n-th command of each kind; after the last one nothing does, unless `always` says so. */
+export type Faults = { readonly [kind in Verb]?: readonly (Fault | undefined)[] } & { readonly always?: Fault };
+
+/** A lock and what is around it. */
+export interface OneRedis {
+  readonly env: Environment & { readonly clock: VirtualClock };
+  readonly clock: VirtualClock;
+  /** The Redis itself: what is read and written here meets no fault. */
+  readonly redis: CommandClient;
+  /** The way from the lock to it. */
+  readonly client: FaultyClient;
+  readonly lock: Lock;
+  /** A lock of another process, with no faults on its way. */
+  readonly other: Lock;
+  readonly events: LeaseholdEvent[];
+  run(...command: Command): Promise<Reply>;
+  /** The verbs of the commands sent, in order. */
+  verbs(): Verb[];
+}
+
+const scripts = [acquireScript, extendScript, releaseScript, inspectScript];
+
+/** Which script a command runs. */
+export function verbOf([, source]: Command): Verb {
+  const name = scripts.find((script) => String(source).endsWith(script.source))?.name;
+  return name === "acquire" || name === "extend" || name === "release" ? name : "inspect";
+}
+
+/** Builds it. `faults` is asked about each command on its way: a function of it, or a list for each kind. */
+export function oneRedis(
+  options: LockOptions = {},
+  faults: Faults | ((command: Command, place: number) => Fault | undefined) = {},
+): OneRedis {
+  const env = virtualEnvironment();
+  const { clock } = env;
+  const redis = memoryClient({}, env);
+  const client = faultyClient(redis, clock, typeof faults === "function" ? faults : queued(faults));
+  const events: LeaseholdEvent[] = [];
+  return {
+    env,
+    clock,
+    redis,
+    client,
+    events,
+    lock: createLock(client, { observe: (event) => void events.push(event), ...options }, env),
+    other: createLock(redis, {}, { ...env, random: seededRandom(2) }),
+    run: (...command) => redis.execute(command),
+    verbs: () => client.sent.map(verbOf),
+  };
+}
+
+function queued({ always, ...lists }: Faults): (command: Command) => Fault | undefined {
+  const counts = { acquire: 0, extend: 0, release: 0, inspect: 0 };
+  return (command) => {
+    const verb = verbOf(command);
+    const place = counts[verb];
+    counts[verb] += 1;
+    const list = lists[verb] ?? [];
+    return place < list.length ? list[place] : always;
+  };
+}
+
+/** The error a promise rejects with, which must be a LockError of this code. */
+export async function lockError(promise: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
+  const outcome = await promise.then(
+    (value) => expect.fail(`Expected the error "${code}", but it resolved to ${value}`),
+    (error: unknown) => error,
+  );
+  if (isLockError(outcome, code)) return outcome;
+  throw outcome;
+}
+
+/** A signal that counts what listens to it. */
+export function countingSignal(): { readonly controller: AbortController; readonly listeners: () => number } {
+  const controller = new AbortController();
+  const { signal } = controller;
+  let count = 0;
+  const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+  Object.assign(signal, {
+    addEventListener(...args: Parameters<typeof add>) {
+      count += 1;
+      add(...args);
+    },
+    removeEventListener(...args: Parameters<typeof remove>) {
+      count -= 1;
+      remove(...args);
+    },
+  });
+  return { controller, listeners: () => count };
+}
+
+/** Work that takes so long. */
+export function lasting(clock: VirtualClock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, true, resolve));
+}
+
+/** Work that never ends. */
+export function forever(): Promise<never> {
+  return new Promise(() => {});
+}
