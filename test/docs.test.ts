@@ -20,7 +20,8 @@ const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
 const snippets = [...documents, ...sources].flatMap((path) => snippetsOf(path, textOf(path)));
-const readme = textOf("README.md");
+/** Without what only lines up the columns of its tables. */
+const readme = textOf("README.md").replace(/ {2,}\|/g, " |");
 
 test("snippets are found in the README and in the doc comments of every entry", () => {
   const places = snippets.map(({ name }) => name);
