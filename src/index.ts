@@ -3,6 +3,10 @@
  *
  * @module
  */
+
+export type { Build, CacheOptions, GetOptions, StoreOptions } from "./cache/options.ts";
+export type { BuildContext } from "./cache/reader.ts";
+export { type Cache, type CacheEntry, type CachePeek, createCache } from "./cache.ts";
 export type { Clock, Stamp } from "./clock.ts";
 export {
   type Command,

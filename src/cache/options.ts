@@ -62,7 +62,7 @@ export interface GetOptions extends StoreOptions {
 }
 
 /** Makes a value: from the database, an API, or wherever it comes from. */
-export type Build<T> = (context: BuildContext<T>) => T | PromiseLike<T>;
+export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
 
 /** What a read asks for, with its defaults. @throws LockError "config" */
 export function checkGet<T>(
@@ -80,9 +80,7 @@ export function checkGet<T>(
   if (onRedisDown !== "build" && onRedisDown !== "throw") {
     throw invalid("onRedisDown", onRedisDown, '"build" or "throw"');
   }
-  // What a reader is given was written by the builds of the same key, so of the same type: the caller's promise.
-  const untyped: Wanted["build"] = (context) => build(context as BuildContext<T>);
-  return { ...place, freshMs, leaseMs, waitMs, onRedisDown, signal, waitUntil, build: untyped };
+  return { ...place, freshMs, leaseMs, waitMs, onRedisDown, signal, waitUntil, build };
 }
 
 /** @throws LockError "config" */

@@ -17,13 +17,16 @@ import type { Place } from "./context.ts";
 export type Happened = Pick<CacheEvent, "name" | "durationMs" | "requests" | "nodes">;
 
 /** What a build is handed. */
-export interface BuildContext<T> {
+export interface BuildContext {
   /** Aborts when nobody waits for this build any more. */
   readonly signal: Signal;
   /** Of this election: larger than that of any value stored before. 0 where Redis gave none. */
   readonly fence: number;
-  /** The value that is no longer fresh, where one is still there. */
-  readonly stale: T | undefined;
+  /**
+   * The value that is no longer fresh, where one is still there: whatever a build of this key once stored. Not typed, as
+   * a type here would keep the compiler from inferring that of the build's result.
+   */
+  readonly stale: unknown;
 }
 
 /** What one caller asked for. */
@@ -34,7 +37,7 @@ export interface Wanted extends Place {
   readonly onRedisDown: "build" | "throw";
   readonly signal: Signal | undefined;
   readonly waitUntil: WaitUntil | undefined;
-  build(context: BuildContext<unknown>): unknown;
+  build(context: BuildContext): unknown;
 }
 
 /** What a reader is given. */
