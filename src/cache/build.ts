@@ -10,7 +10,7 @@ import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { fromPayload, toPayload } from "./codec.ts";
-import { askEntry, noAnswer } from "./context.ts";
+import { noAnswer } from "./context.ts";
 import type { Flight } from "./flight.ts";
 import { failedError, type Given, type Reader } from "./reader.ts";
 
@@ -32,17 +32,21 @@ type Election = readonly [token: string, fence: string];
  * 4. Failed: the election is given back with a back-off; without one where it gave what cannot be stored, or where
  *    nobody waits for it any more.
  */
-export async function rebuild(flight: Flight, answer: Answer<ElectReply>, won: ElectReply): Promise<void> {
-  const { attempt: fence, payload: previous } = won;
+export async function rebuild(
+  flight: Flight,
+  asker: Reader,
+  answer: Answer<ElectReply>,
+  { attempt: fence, payload: previous }: ElectReply,
+): Promise<void> {
   const election: Election = [flight.token, String(fence)];
   const [builder] = flight.readers;
-  if (builder === undefined) return giveBack(flight, election);
+  if (builder === undefined) return giveBack(flight, asker, election);
   notify(flight.context.observe, { type: "elected", fence, ...builder.happened(answer) });
   const began = flight.startBuild(builder);
   const built = await runBuild(flight, builder, fence, previous);
   if ("payload" in built) return commit(flight, builder, election, { payload: built.payload, fence, began });
   if ("cause" in built) return fail(flight, builder, election, { cause: built.cause, began });
-  await giveBack(flight, election);
+  await giveBack(flight, builder, election);
   if (built.error !== undefined) flight.refuse([builder], built.error);
 }
 
@@ -89,7 +93,7 @@ async function commit(
   const reply = answer.kind === "reply" ? answer.reply : undefined;
   const stored = reply?.type === "stored";
   // Redis has said that it stores nothing, so nobody else needs to wait for this election.
-  if (answer.kind === "no-vote" && !answer.final) await giveBack(flight, election);
+  if (answer.kind === "no-vote" && !answer.final) await giveBack(flight, builder, election);
   if (reply !== undefined && !stored) {
     notify(observe, { type: "commit-refused", fence, reason: reply.type, ...builder.happened(answer) });
   }
@@ -117,8 +121,8 @@ async function fail(
 }
 
 /** Lets others be elected at once. A lost request costs them one lease of waiting, so it is not sent twice. */
-async function giveBack({ context, place }: Flight, election: Election): Promise<void> {
-  await askEntry(context, place, failScript, [...election, 0, 0], false);
+async function giveBack(flight: Flight, reader: Reader, election: Election): Promise<void> {
+  await flight.ask(reader, failScript, [...election, 0, 0], false);
 }
 
 /** Gives a value to its builder, and to all who may take the outcome of a question. */

@@ -29,7 +29,7 @@ export async function readEntry(flight: Flight): Promise<void> {
     if (answer.kind !== "reply") return buildWithoutRedis(flight, answer);
 
     const { type, payload, fence, leftMs, elapsedMs, usualMs } = answer.reply;
-    if (type === "won") return rebuild(flight, answer, answer.reply);
+    if (type === "won") return rebuild(flight, reader, answer, answer.reply);
     const readers = flight.eligible(question);
     if (type === "hit" && payload !== undefined) {
       const status = sleeps === 0 ? "hit" : "waited";

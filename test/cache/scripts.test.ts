@@ -58,7 +58,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     return [...stats].reduce((sum, [, name, calls]) => sum + (own.has(name ?? "") ? 0 : Number(calls)), 0);
   }
 
-  test("one of 200 elections over 50 connections is won, a thousand times over", async () => {
+  test("1: one of 200 elections over 50 connections is won, a thousand times over", async () => {
     const connections = Array.from({ length: 50 }, () => new Redis(server.port, "127.0.0.1"));
     const sha = String(await redis.script("LOAD", electScript.source));
     try {
@@ -79,7 +79,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     }
   });
 
-  test("a second copy of an election finds itself elected with the same fence, and changes nothing", async () => {
+  test("2: a second copy of an election finds itself elected with the same fence, and changes nothing", async () => {
     const first = await elect("tA");
     await age("lu", 4_000);
     const again = await elect("tA");
@@ -87,14 +87,14 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(again.leftMs).toBeLessThanOrEqual(6_000);
   });
 
-  test("a second copy of a commit is told that the value is stored", async () => {
+  test("3: a second copy of a commit is told that the value is stored", async () => {
     const { attempt } = await elect("tA");
     expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
     expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
     expect(await elect("tB")).toMatchObject({ type: "hit", payload: "j1", fence: attempt });
   });
 
-  test("a late builder is refused and given the newer value", async () => {
+  test("4: a late builder is refused and given the newer value", async () => {
     const late = await elect("tA");
     await age("lu", 20_000);
     const next = await elect("tB");
@@ -107,14 +107,23 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(await elect("tC")).toMatchObject({ payload: "j2" });
   });
 
-  test("a late builder whom nobody has replaced stores its value", async () => {
+  test("8: a late builder whom nobody has replaced stores its value", async () => {
     const late = await elect("tA", 1_000);
     await age("lu", 3_000);
     expect(await redis.pttl(key)).toBeGreaterThan(50_000);
     expect(await commit("tA", late.attempt, "1")).toEqual({ type: "stored" });
   });
 
-  test("an invalidation, hard or soft, and a deletion void the election under way", async () => {
+  test("6: a token that was elected, deleted and elected again stores only under its last fence", async () => {
+    const first = await elect("tA");
+    await redis.del(key);
+    const second = await elect("tA");
+    expect(second.attempt).toBeGreaterThan(first.attempt);
+    expect(await commit("tA", second.attempt, "2")).toEqual({ type: "stored" });
+    expect(await commit("tA", first.attempt, "1")).toMatchObject({ type: "superseded", newer: { payload: "j2" } });
+  });
+
+  test("5: an invalidation, hard or soft, and a deletion void the election under way", async () => {
     const hard = await elect("tA");
     const { fence } = await invalidate();
     expect(fence).toBeGreaterThan(hard.attempt);
@@ -131,7 +140,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(await elect("tD")).toMatchObject({ type: "won", age: "none" });
   });
 
-  test("an election that a late copy has won a second time does not let the first build store", async () => {
+  test("35: an election that a late copy has won a second time does not let the first build store", async () => {
     const first = await elect("tA");
     await invalidate();
     const ghost = await elect("tA");
@@ -194,7 +203,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect([await build(600)]).toEqual(near(1_100));
   });
 
-  test("failures double the back-off up to its bound, keep the windows, and a commit forgets them", async () => {
+  test("9: failures double the back-off up to its bound, keep the windows, and a commit forgets them", async () => {
     await store("1", [10, 0, minute]);
     const rescueEnd = await redis.hget(key, "xu");
     await age("fu", 1_000);
@@ -260,7 +269,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(await redis.get(key)).toBe("mine");
   });
 
-  test("a fence above 2^50 keeps all its digits, and grows although the server's clock stands behind it", async () => {
+  test("15: a fence above 2^50 keeps all its digits, and grows although the server's clock stands behind it", async () => {
     const first = await elect("tA");
     expect(first.attempt).toBeGreaterThan(2 ** 50);
     const ahead = 2 ** 52 + 1;
@@ -273,7 +282,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect((await invalidate()).fence).toBe(ahead + 2);
   });
 
-  test("every script leaves a time to live, and none shortens the windows of a value", async () => {
+  test("7: every script leaves a time to live, and none shortens the windows of a value", async () => {
     const day = 24 * 60 * minute;
     const ttl = async (): Promise<number> => redis.pttl(key);
     const { attempt } = await elect("tA");
@@ -320,7 +329,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     });
   });
 
-  test("a hit changes nothing on the server", async () => {
+  test("29: a hit changes nothing on the server", async () => {
     await store("1");
     const changes = async (): Promise<string | undefined> =>
       /rdb_changes_since_last_save:(\d+)/.exec(await redis.info("persistence"))?.[1];
@@ -329,7 +338,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(await changes()).toBe(before);
   });
 
-  test("a server that is out of memory serves, invalidates and takes elections back, and stores nothing", async () => {
+  test("24: a server that is out of memory serves, invalidates and takes elections back, and stores nothing", async () => {
     await store("1");
     await redis.config("SET", "maxmemory", "1");
     try {

@@ -8,6 +8,7 @@ import { expect } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { CacheOptions } from "../../src/cache/options.ts";
 import { type Cache, createCache } from "../../src/cache.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
 import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
@@ -32,11 +33,19 @@ export interface Process {
 /** Decides what happens to a command of a process: by its script, and its place among the commands with that script. */
 export type Faults = (verb: Verb, place: number, command: Command) => Fault | undefined;
 
+export interface ProcessSettings {
+  readonly faults?: Faults;
+  readonly options?: CacheOptions;
+  readonly isolatesRequests?: boolean;
+  /** How far this process' wall clock is off. */
+  readonly skewMs?: number;
+}
+
 export interface World {
   readonly clock: VirtualClock;
   /** The Redis itself: what is read and written here meets no fault. */
   readonly redis: CommandClient;
-  process(settings?: { faults?: Faults; options?: CacheOptions; isolatesRequests?: boolean }): Process;
+  process(settings?: ProcessSettings): Process;
   /** A build that takes some time, and counts how often it was called. */
   slow<T>(ms: number, value: T | (() => T)): (() => Promise<T>) & { calls: number };
   pass(ms: number): Promise<void>;
@@ -61,7 +70,7 @@ export function world(): World {
     clock,
     redis,
     pass,
-    process({ faults, options = {}, isolatesRequests = false } = {}) {
+    process({ faults, options = {}, isolatesRequests = false, skewMs = 0 } = {}) {
       seed += 1;
       const places = new Map<Verb, number>();
       const client = faultyClient(redis, clock, (command) => {
@@ -71,7 +80,11 @@ export function world(): World {
         return faults?.(verb, place, command);
       });
       const events: LeaseholdEvent[] = [];
-      const own = { clock, random: seededRandom(seed), host: { ...env.host, isolatesRequests } };
+      const skewed: Clock = {
+        now: () => ({ ...clock.now(), wall: clock.now().wall + skewMs }),
+        after: (ms, keepsAlive, callback) => clock.after(ms, keepsAlive, callback),
+      };
+      const own = { clock: skewed, random: seededRandom(seed), host: { ...env.host, isolatesRequests } };
       const cache = createCache(client, { observe: (event) => void events.push(event), ...options }, own);
       return { cache, client, events, verbs: () => client.sent.map(verbOf) };
     },
