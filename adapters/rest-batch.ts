@@ -4,15 +4,16 @@
  * @module
  */
 import { type Command, type CommandClient, type Reply, type Signal, untilAborted } from "../src/command.ts";
+import { type Body, replyOf } from "./rest-reply.ts";
 
-/** Sends a batch. The result reads the reply to the command at an index, or throws its error. */
-export type SendBatch = (commands: readonly Command[], signal: Signal) => Promise<(index: number) => Reply>;
+/** Sends a batch as one request. */
+export type SendBatch = (commands: readonly Command[], signal: Signal) => Promise<Body>;
 
 interface Member {
   readonly command: Command;
   readonly signal: Signal | undefined;
-  resolve(reply: Reply): void;
-  reject(error: unknown): void;
+  /** Gives the caller what `read` returns or throws. */
+  settle(read: () => Reply): void;
 }
 
 const maxCommands = 1000;
@@ -24,51 +25,47 @@ const turnsOpen = 64;
 
 /** An `execute` that batches. An aborted command leaves the others; the request is aborted when all of them are. */
 export function batching(send: SendBatch): CommandClient["execute"] {
-  let open: Member[] | undefined;
+  let open: Member[] = [];
 
-  async function sendLater(batch: Member[]): Promise<void> {
-    for (let turn = 0; turn < turnsOpen; turn++) await undefined;
-    if (open === batch) open = undefined;
-    await sendNow(send, batch);
-  }
+  const flush = async (batch: Member[]): Promise<void> => {
+    for (let turn = 0; turn < turnsOpen; turn += 1) await undefined;
+    if (open === batch) open = [];
+    const members = batch.filter(({ signal }) => !signal?.aborted);
+    const request = new AbortController();
+    const onAbort = (): void => {
+      if (members.every(({ signal }) => signal?.aborted)) request.abort();
+    };
+    for (const { signal } of members) signal?.addEventListener("abort", onAbort);
+    try {
+      if (members.length === 0) return;
+      const body = await send(
+        members.map(({ command }) => command),
+        request.signal,
+      );
+      // All in one go, so that callers in lockstep have their next commands in one batch again.
+      for (const [index, { settle }] of members.entries()) settle(() => replyOf(body, index, members.length));
+    } catch (error) {
+      for (const { settle } of members)
+        settle(() => {
+          throw error;
+        });
+    }
+    for (const { signal } of members) signal?.removeEventListener("abort", onAbort);
+  };
 
   return (command, { signal } = {}) => {
     const reply = new Promise<Reply>((resolve, reject) => {
-      if (open === undefined || open.length === maxCommands) {
-        open = [];
-        void sendLater(open);
-      }
-      open.push({ command, signal, resolve, reject });
+      if (open.length === maxCommands) open = [];
+      const settle = (read: () => Reply): void => {
+        try {
+          resolve(read());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      open.push({ command, signal, settle });
+      if (open.length === 1) void flush(open);
     });
     return untilAborted(reply, signal);
   };
-}
-
-/** Never rejects: every error goes to the members. */
-async function sendNow(send: SendBatch, batch: readonly Member[]): Promise<void> {
-  const members = batch.filter(({ signal }) => !signal?.aborted);
-  if (members.length === 0) return;
-  const request = new AbortController();
-  const onAbort = (): void => {
-    if (members.every(({ signal }) => signal?.aborted)) request.abort();
-  };
-  for (const { signal } of members) signal?.addEventListener("abort", onAbort);
-  try {
-    const commands = members.map(({ command }) => command);
-    const read = await send(commands, request.signal);
-    // All in one go, so that callers in lockstep have their next commands in one batch again.
-    for (const [index, member] of members.entries()) settle(member, () => read(index));
-  } catch (error) {
-    for (const { reject } of members) reject(error);
-  } finally {
-    for (const { signal } of members) signal?.removeEventListener("abort", onAbort);
-  }
-}
-
-function settle({ resolve, reject }: Member, read: () => Reply): void {
-  try {
-    resolve(read());
-  } catch (error) {
-    reject(error);
-  }
 }

@@ -3,18 +3,18 @@
  *
  * @module
  */
-import { type Command, type CommandClient, type ExecuteOptions, type Signal, untilAborted } from "../src/command.ts";
+import { type CommandClient, type Signal, untilAborted } from "../src/command.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
-import { type Answer, readReplies, readReply, withoutSecret } from "./rest-reply.ts";
+import { type Body, replyOf, withoutToken } from "./rest-reply.ts";
 import {
+  checkedToken,
+  checkedUrl,
+  invalid,
   type RestRequest,
   type RestResponse,
-  readTarget,
-  readUrl,
-  refusal,
-  type Target,
   uniqueBlanks,
+  urlOf,
 } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
@@ -63,52 +63,49 @@ export interface RestClientOptions {
  * ```
  */
 export function restClient(options: RestClientOptions): CommandClient {
-  const { fetch, cache, batch = false } = options;
-  const url = readUrl(options.url);
-  let target: Target | undefined;
+  const { fetch, cache, batch = false, label, scriptHeader } = options;
+  const url = urlOf(options.url);
   let sent = 0;
 
-  async function post<T>(path: string, payload: unknown, signal: Signal | undefined, read: Reader<T>): Promise<T> {
-    if (batch && currentHost().isolatesRequests) throw refusal("batch", "must be off on Cloudflare Workers", "true");
-    target ??= readTarget(options);
+  const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
+    if (batch && currentHost().isolatesRequests) throw invalid("batch", "off on Cloudflare Workers", "true");
+    const token = checkedToken(options.token);
+    const address = checkedUrl(options.url) + path;
     if (signal?.aborted) throw signal.reason;
-    const { token } = target;
-    const address = target.url + path;
     sent += 1;
     const request: RestRequest = {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
       body: JSON.stringify(payload) + uniqueBlanks(sent),
-      redirect: "manual",
-      ...(signal === undefined ? {} : { signal }),
-      ...(cache === undefined ? {} : { cache }),
+      redirect: "manual", // a followed one would take the token along
+      ...(signal && { signal }),
+      ...(cache && { cache }),
     };
-    const exchange = async (): Promise<Answer> => {
+    const exchange = async (): Promise<Body> => {
       try {
-        const response = await (fetch === undefined ? globalThis.fetch(address, request) : fetch(address, request));
+        const response = await (fetch ?? globalThis.fetch)(address, request);
         // Read whatever the status: an unread body holds its connection, and on Workers one of six places.
         return {
           status: response.status,
           retryAfter: response.headers.get("retry-after"),
           text: await response.text(),
+          token,
         };
       } catch (error) {
-        throw withoutSecret(error, token);
+        throw withoutToken(error, token);
       }
     };
-    return read(await untilAborted(exchange(), signal), token);
-  }
+    return untilAborted(exchange(), signal);
+  };
 
-  const one = (command: Command, { signal }: ExecuteOptions = {}) => post("", command, signal, readReply);
-  const many = batching((commands, signal) => post("/pipeline", commands, signal, readReplies(commands.length)));
   return {
-    execute: batch ? many : one,
-    label: options.label ?? (url?.host || undefined),
-    scriptHeader: options.scriptHeader ?? (url?.hostname.endsWith(".upstash.io") ? keyLocking : undefined),
+    execute: batch
+      ? batching((commands, signal) => post("/pipeline", commands, signal))
+      : async (command, { signal } = {}) => replyOf(await post("", command, signal)),
+    label: label ?? (url?.host || undefined),
+    scriptHeader: scriptHeader ?? (url?.hostname.endsWith(".upstash.io") ? keyLocking : undefined),
   };
 }
 
 // facts.md 1.12: without it every EVAL on Upstash locks the whole database.
 const keyLocking = "#!lua flags=allow-key-locking";
-
-type Reader<T> = (answer: Answer, secret: string) => T;

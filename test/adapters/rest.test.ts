@@ -206,17 +206,29 @@ describe("replies", () => {
 
 describe("settings", () => {
   test.for([
-    [{ url: undefined }, '"url" is missing: current value is undefined'],
-    [{ url: " \n" }, '"url" is missing: current value is empty'],
-    [{ url: "secret.example.test" }, '"url" must be a URL: current value is not one'],
-    [{ url: "rediss://:secret@example.test:6379" }, "the https URL of the REST API: current value is a rediss:// URL"],
-    [{ url: "secret:example" }, "current value is of another scheme"],
-    [{ url: "https://user:secret@example.test" }, '"url" must hold no credentials'],
-    [{ token: undefined }, '"token" is missing: current value is undefined'],
-    [{ token: "" }, '"token" is missing: current value is empty'],
-    [{ token: "secret secret" }, '"token" must be ASCII without white space'],
-    [{ token: "secret\r\nx: y" }, '"token" must be ASCII without white space'],
-    [{ token: "secret…" }, '"token" must be ASCII without white space'],
+    [
+      { url: undefined },
+      "Cannot use url as it must be the https URL of a REST API, without credentials: current value is undefined",
+    ],
+    [{ url: " \n" }, "url as it must be the https URL of a REST API, without credentials: current value is empty"],
+    [{ url: "secret.example.test" }, "current value is another text"],
+    [
+      { url: "rediss://:secret@example.test:6379" },
+      "the https URL of a REST API, without credentials: current value is a redis URL",
+    ],
+    [{ url: "secret:example" }, "current value is another text"],
+    [{ url: "https://user:secret@example.test" }, "the https URL of a REST API, without credentials"],
+    [
+      { token: undefined },
+      "Cannot use token as it must be the REST token, in ASCII without white space: current value is undefined",
+    ],
+    [{ token: "" }, "current value is empty"],
+    [
+      { token: "secret secret" },
+      "token as it must be the REST token, in ASCII without white space: current value is another text",
+    ],
+    [{ token: "secret\r\nx: y" }, "in ASCII without white space"],
+    [{ token: "secret…" }, "in ASCII without white space"],
   ] as const)("%j is refused at the first use, before a request", async ([wrong, message]) => {
     const { fetch, calls } = fetchDouble(() => answer(200, { result: null }));
     for (const batch of [false, true]) {
