@@ -58,16 +58,9 @@ export async function acquire(
   const waitedMs = (): number => env.clock.now().monotonic - startedAt.monotonic;
   let requests = 0;
   let withinMs = Infinity;
+  let failed: LockError | undefined;
 
-  const aborted = ({ reason }: Signal): LockError =>
-    failure("aborted", "acquire", name, "the caller's signal aborted", { cause: reason });
-  const giveUp = async (error: LockError): Promise<never> => {
-    await attempts.giveUp();
-    throw error;
-  };
-
-  for (let retry = 1; ; retry += 1) {
-    if (signal?.aborted) return giveUp(aborted(signal));
+  for (let retry = 1; !failed; retry += 1) {
     const { held, error, again, cost } = await attempts.next(signal, withinMs);
     requests += cost.requests;
     const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs() };
@@ -76,32 +69,44 @@ export async function acquire(
       notify(observe, { type: "acquired", fence: lease.fence, remainingMs: holding.remainingMs(), ...happened });
       return held;
     }
-    if (signal?.aborted) return giveUp(aborted(signal));
-    const { retryAfterMs } = error;
+    if (signal?.aborted) {
+      failed = failure("aborted", "acquire", name, "the caller's signal aborted", { cause: signal.reason });
+      break;
+    }
+    const { nodes: reports, retryAfterMs = 0 } = error;
     const contended = error.code === "contended";
-    if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
+    if (contended) notify(observe, { type: "contended", retryAfterMs: error.retryAfterMs, ...happened });
     if (again === "at once") continue;
 
     const roundTripMs = Math.max(
       ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? floorMs : estimateMs(trip))),
     );
     const leftMs = waitMs - waitedMs();
-    const leastMs = contended ? 0 : (retryAfterMs ?? 0);
+    const leastMs = contended ? 0 : retryAfterMs;
     const mostMs = leftMs - roundTripMs;
     if (again === "never" || mostMs <= leastMs) {
-      if (!contended || waitMs === 0) return giveUp(error);
-      const details = { nodes: error.nodes, retryAfterMs, cause: error };
-      return giveUp(
-        failure("timeout", "acquire", name, `another held it for all of waitMs: current value is ${waitMs}`, details),
-      );
+      failed = error;
+      if (contended && waitMs) {
+        const details = { nodes: reports, retryAfterMs: error.retryAfterMs, cause: error };
+        failed = failure(
+          "timeout",
+          "acquire",
+          name,
+          `another held it for all of waitMs: current value is ${waitMs}`,
+          details,
+        );
+      }
+      break;
     }
-    const holderMs = contended ? retryAfterMs : undefined;
+    const holderMs = contended ? error.retryAfterMs : undefined;
     const chance = uniform(env.random, 0, 1);
     const pauseMs = Math.min(
       mostMs,
       Math.max(leastMs, retryDelayMs({ retry, waitedMs: waitedMs(), holderMs, chance })),
     );
     withinMs = Math.max(roundTripMs, leftMs - pauseMs);
-    await sleep(env.clock, pauseMs, signal).catch(() => {}); // an abort is seen at the top
+    await sleep(env.clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
   }
+  await attempts.giveUp();
+  throw failed;
 }

@@ -64,12 +64,11 @@ export class LockError extends Error {
   declare readonly retryAfterMs?: number;
 
   constructor(code: LockErrorCode, message: string, details: LockErrorDetails = {}) {
-    const { cause, ...fields } = details;
-    super(message, cause === undefined ? {} : { cause });
+    super(message);
     this.code = code;
-    for (const [field, value] of Object.entries(fields)) {
+    for (const [field, value] of Object.entries(details)) {
       // A task's value is for its caller, not for a log.
-      const enumerable = field !== "result";
+      const enumerable = field !== "result" && field !== "cause";
       if (value !== undefined) Object.defineProperty(this, field, { value, enumerable });
     }
   }
@@ -93,8 +92,8 @@ function printable(cause: unknown): unknown {
  * that it holds across two copies of the package.
  */
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
-  if (!(error instanceof Error) || error.name !== "LockError" || !("code" in error)) return false;
-  return code === undefined || error.code === code;
+  if (!(error instanceof Error && error.name === "LockError" && "code" in error)) return false;
+  return !code || error.code === code;
 }
 
 /** An error in the one grammar: `Cannot acquire "jobs:7" as another holds it`. */
@@ -110,7 +109,5 @@ export function failure(
 
 /** Shortens foreign text for a message and blanks what must not be printed. */
 export function scrub(text: string, secrets: readonly string[] = []): string {
-  let clean = text;
-  for (const secret of secrets) clean = clean.replaceAll(secret, "***");
-  return clean.length > 200 ? `${clean.slice(0, 199)}…` : clean;
+  return secrets.reduce((clean, secret) => clean.replaceAll(secret, "***"), text).slice(0, 200);
 }

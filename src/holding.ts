@@ -57,18 +57,14 @@ type LeaseEvent<Event = LockEvent> = Event extends { readonly fence: number }
 export class Holding {
   readonly context: LockContext;
   readonly grant: Grant;
-  readonly #controller = new AbortController();
+  /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
+  readonly controller: { readonly signal: Signal; abort(reason?: unknown): void } = new AbortController();
   #over: LockError | undefined;
   #cancelDeadline: () => void = () => {};
 
   constructor(context: LockContext, grant: Grant) {
     this.context = context;
     this.grant = grant;
-  }
-
-  /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
-  get signal(): Signal {
-    return this.#controller.signal;
   }
 
   /** Why the lease is over; undefined while it is held. */
@@ -107,13 +103,8 @@ export class Holding {
     this.#over = failure("lost", "use the lease on", this.grant.name, endings[by], { lostBy: by });
     this.#cancelDeadline();
     if (by === "released") return;
-    this.#controller.abort(this.#over);
+    this.controller.abort(this.#over);
     this.tell({ type: "lost", by });
-  }
-
-  /** A caller's abort reaches the task; the lease itself stays as it is. */
-  abort(reason: unknown): void {
-    if (!this.#over) this.#controller.abort(reason);
   }
 
   /** Tells the observer what happened to this lease. */

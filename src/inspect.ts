@@ -79,12 +79,12 @@ export async function inspectLock(
   const { answers } = await askAll(context, question);
   const quorum = majority(nodes.length);
   if (answers.filter(({ kind }) => kind === "reply").length < quorum) throw tooFewAnswers("inspect", name, answers);
-  answers.sort((a, b) => nodes.indexOf(a.node) - nodes.indexOf(b.node));
+  answers.sort((a, b) => nodes.indexOf(a.from) - nodes.indexOf(b.from));
   return stateOf(answers.map(nodeState), quorum);
 }
 
 function nodeState(answer: Answer<InspectReply>): NodeState {
-  const { label } = answer.node;
+  const { label } = answer.from;
   if (answer.kind !== "reply") return { label, outcome: answer.kind, reason: answer.reason };
   const { type, token, counter, remainingMs } = answer.reply;
   return {

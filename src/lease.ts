@@ -94,7 +94,7 @@ export function createLease(holding: Holding): HeldLease {
     remaining: () => holding.remainingMs(),
     get signal() {
       holding.remainingMs(); // so that the first look after a freeze finds it aborted
-      return holding.signal;
+      return holding.controller.signal;
     },
     assertHeld() {
       if (holding.over) throw holding.over;

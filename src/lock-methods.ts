@@ -6,7 +6,7 @@
 import { type Attempts, acquire } from "./acquire.ts";
 import type { Signal } from "./command.ts";
 import type { LockContext, WaitUntil } from "./context.ts";
-import { isLockError } from "./errors.ts";
+import { isLockError, type LockError } from "./errors.ts";
 import type { Observer } from "./events.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
 import type { HeldLease, Lease } from "./lease.ts";
@@ -106,66 +106,72 @@ export interface Wanted {
 
 /** The methods over any way to attempt. Options are checked here, once, before anything is sent. */
 export function lockMethods(
-  { prefix = "lock", leaseMs: lockLeaseMs = 10_000, waitMs: lockWaitMs = 10_000, observe, waitUntil }: LockOptions,
+  options: LockOptions,
   contextFor: (observe: Observer | undefined, waitUntil: WaitUntil | undefined) => LockContext,
   attemptsFor: (context: LockContext, wanted: Wanted) => Attempts,
 ): Lock {
+  const { prefix = "lock", observe } = options;
+  const defaults = checkedCall(options, {});
   checkPrefix(prefix);
-  checkOptional("observe", observe);
-  const checkTimes = (leaseMs: number, waitMs: number, callWaitUntil: WaitUntil | undefined): void => {
-    checkLeaseMs(leaseMs);
-    checkDuration("waitMs", waitMs);
-    checkOptional("waitUntil", callWaitUntil);
-  };
-  checkTimes(lockLeaseMs, lockWaitMs, waitUntil);
+  checkFunction("observe", observe, true);
 
-  const hold = (name: string, options: AcquireOptions): Promise<HeldLease> => {
-    const { leaseMs = lockLeaseMs, waitMs = lockWaitMs, signal, waitUntil: callWaitUntil = waitUntil } = options;
+  const hold = (name: string, call: AcquireOptions): Promise<HeldLease> => {
+    const { leaseMs, waitMs, signal, waitUntil } = checkedCall(call, defaults);
     const keys = lockKeys(prefix, checkName("name", name));
-    checkTimes(leaseMs, waitMs, callWaitUntil);
-    checkSignal(signal);
-    const context = contextFor(observe, callWaitUntil);
+    const context = contextFor(observe, waitUntil);
     return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
   };
-  const holdOrNot = async (name: string, options: TryOptions): Promise<HeldLease | { retryAfterMs: number }> => {
+  const tryHold = async (name: string, call: TryOptions): Promise<HeldLease | LockError> => {
     try {
-      return await hold(name, { ...options, waitMs: 0 });
+      return await hold(name, { ...call, waitMs: 0 });
     } catch (error) {
-      if (!isLockError(error, "contended")) throw error;
-      return { retryAfterMs: error.retryAfterMs ?? options.leaseMs ?? lockLeaseMs };
+      if (isLockError(error, "contended")) return error;
+      throw error;
     }
-  };
-  const taskOf = <Options extends HoldOptions, T>(
-    first: Options | Task<T> | undefined,
-    second: Task<T> | undefined,
-  ) => {
-    const [options, task] = typeof first === "function" ? [{} as Options, first] : [first ?? ({} as Options), second];
-    checkFunction("task", task);
-    if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs, 1);
-    return { options, task: task as Task<T> };
   };
 
   return {
-    async acquire(name, options = {}) {
-      return (await hold(name, options)).lease;
+    async acquire(name, call = {}) {
+      return (await hold(name, call)).lease;
     },
-    async tryAcquire(name, options = {}) {
-      const held = await holdOrNot(name, options);
+    async tryAcquire(name, call = {}) {
+      const held = await tryHold(name, call);
       return "lease" in held ? held.lease : null;
     },
-    async withLock<T>(name: string, first: (AcquireOptions & HoldOptions) | Task<T> | undefined, second?: Task<T>) {
-      const { options, task } = taskOf(first, second);
-      return runUnderLease(await hold(name, options), task, options);
+    async withLock<T>(name: string, ...rest: TaskArguments<AcquireOptions, T>) {
+      const [call, task] = checkedTask(rest);
+      return runUnderLease(await hold(name, call), task, call);
     },
-    async tryWithLock<T>(name: string, first: (TryOptions & HoldOptions) | Task<T> | undefined, second?: Task<T>) {
-      const { options, task } = taskOf(first, second);
-      const held = await holdOrNot(name, options);
-      if (!("lease" in held)) return { ran: false, retryAfterMs: held.retryAfterMs };
-      return { ran: true, value: await runUnderLease(held, task, options) };
+    async tryWithLock<T>(name: string, ...rest: TaskArguments<TryOptions, T>) {
+      const [call, task] = checkedTask(rest);
+      const held = await tryHold(name, call);
+      if ("lease" in held) return { ran: true, value: await runUnderLease(held, task, call) };
+      return { ran: false, retryAfterMs: held.retryAfterMs ?? call.leaseMs ?? defaults.leaseMs };
     },
   };
 }
 
-function checkOptional(option: string, value: unknown): void {
-  if (value !== undefined) checkFunction(option, value);
+type Call = AcquireOptions & HoldOptions;
+
+/** What is said for one call, else for the lock, else the default. */
+function checkedCall(call: Call, lock: Call): Call & { readonly leaseMs: number; readonly waitMs: number } {
+  const { leaseMs = lock.leaseMs ?? 10_000, waitMs = lock.waitMs ?? 10_000, waitUntil = lock.waitUntil } = call;
+  const { signal, maxHoldMs = 1 } = call;
+  checkLeaseMs(leaseMs);
+  checkDuration("waitMs", waitMs);
+  checkDuration("maxHoldMs", maxHoldMs, 1);
+  checkSignal(signal);
+  checkFunction("waitUntil", waitUntil, true);
+  return { leaseMs, waitMs, waitUntil, signal };
+}
+
+type TaskArguments<Options, T> =
+  | [options: (Options & HoldOptions) | Task<T> | undefined, task: Task<T>]
+  | [task: Task<T>];
+
+function checkedTask<Options, T>([first, second]: TaskArguments<Options, T>): [Options & HoldOptions, Task<T>] {
+  const alone = typeof first === "function";
+  const task = alone ? (first as Task<T>) : second;
+  checkFunction("task", task);
+  return [(alone ? {} : (first ?? {})) as Options & HoldOptions, task as Task<T>];
 }

@@ -82,48 +82,43 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
     uncertain = false;
   };
   const granted = (answer: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
-    const flight = flightMs(node.trip, leaseMs);
     const holds = [{ leftMs: boundOf(context, answer, remainingMs, leaseMs), uncertain }];
-    const holding = new Holding(context, { name, keys, token, fence, leaseMs, flightMs: flight, holds });
-    const tooLarge = fence > largestFence;
-    if (!tooLarge && !isTooShort(holding.usableMs(), leaseMs)) return { held: createLease(holding) };
+    const grant = { name, keys, token, fence, leaseMs, flightMs: flightMs(node.trip, leaseMs), holds };
+    const holding = new Holding(context, grant);
+    const exact = fence <= largestFence;
+    if (exact && !isTooShort(holding.usableMs(), leaseMs)) return { held: createLease(holding) };
     cleanUp();
-    const reason = tooLarge
-      ? `its fence is no longer exact: current value is ${fence}`
-      : `leaseMs is too short for a round trip of ${Math.ceil(answer.ms)} ms: current value is ${leaseMs}, ` +
-        `the least useful lease is ${leastUsefulLeaseMs(node.trip, driftFactor)}`;
-    const again = tooLarge ? ("never" as const) : undefined;
-    return { error: failure("config", "acquire", name, reason), again };
+    const reason = exact
+      ? `leaseMs is too short for a round trip of ${Math.ceil(answer.ms)} ms: current value is ${leaseMs}, ` +
+        `the least useful lease is ${leastUsefulLeaseMs(node.trip, driftFactor)}`
+      : `its fence is no longer exact: current value is ${fence}`;
+    return { error: failure("config", "acquire", name, reason), again: exact ? undefined : ("never" as const) };
   };
 
   return {
     async next(signal, withinMs) {
-      const question = {
+      const { answers, cost } = await askAll(context, {
         script: acquireScript,
         keys: [keys.lock, keys.fence, keys.tombstone(token)],
         args: [token, leaseMs, ""],
         leaseMs,
         withinMs,
         signal,
-      };
-      const { answers, cost } = await askAll(context, question);
+      });
       const [answer] = answers;
-      if (answer?.kind === "reply") {
-        const { type, remainingMs } = answer.reply;
-        if (type === "granted") return { ...granted(answer, answer.reply), cost };
-        if (type === "held") {
-          const details = { nodes: cost.nodes, retryAfterMs: remainingMs < 0 ? undefined : remainingMs };
-          return { error: failure("contended", "acquire", name, "another holds it", details), cost };
-        }
-        token = newToken(env.random); // the node refuses this one for good
+      const reply = answer?.kind === "reply" ? answer.reply : undefined;
+      if (answer && reply?.type === "granted") return { ...granted(answer, reply), cost };
+      if (reply?.type === "held") {
+        const details = { nodes: cost.nodes, retryAfterMs: reply.remainingMs < 0 ? undefined : reply.remainingMs };
+        return { error: failure("contended", "acquire", name, "another holds it", details), cost };
       }
+      if (reply) token = newToken(env.random); // the node refuses this one for good
       const error = tooFewAnswers("acquire", name, answers);
       if (answer?.kind === "no-vote" && answer.final) return { error, again: "never", cost };
-      uncertain = answer?.kind !== "reply";
-      const mayAgain = answer?.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
-      const again = mayAgain ? "at once" : undefined;
-      triedAtOnce ||= again !== undefined;
-      return { error, again, cost };
+      if (cost.requests) uncertain = !reply;
+      const atOnce = answer?.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
+      triedAtOnce ||= atOnce;
+      return { error, again: atOnce ? "at once" : undefined, cost };
     },
     async giveUp() {
       if (uncertain) cleanUp();

@@ -47,7 +47,7 @@ export type Said<Result> = {
 
 /** What came back of one question. */
 export type Answer<Result> = Said<Result> & {
-  readonly node: Node;
+  readonly from: Node;
   /** Just before the request was sent, tries hidden below the client included: what every bound is counted from. */
   readonly sentAt: Stamp;
   readonly ms: number;
@@ -84,7 +84,7 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
       open = false;
       cancelTimer();
       signal?.removeEventListener("abort", onAbort);
-      resolve({ ...said, node, sentAt, ms: msSince(sentAt), requests });
+      resolve({ ...said, from: node, sentAt, ms: msSince(sentAt), requests });
     };
     const giveUp = (reason: string): void => {
       settle({ kind: "unknown", reason });
@@ -122,8 +122,8 @@ export function ask<Result>(env: Environment, node: Node, question: Question<Res
 
 /** What a node contributed, for errors and events. */
 export function reportOf(answer: Answer<Verdict>): NodeReport {
-  const { node, kind, ms } = answer;
-  const { label } = node;
+  const { from, kind, ms } = answer;
+  const { label } = from;
   return kind === "reply"
     ? { label, outcome: answer.reply.type, ms }
     : { label, outcome: kind, reason: answer.reason, ms };

@@ -95,7 +95,7 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
  */
 export async function rollBack(context: LockContext, target: Target, retry = 1): Promise<void> {
   const { answers, cost } = await askRelease(context, target, true);
-  const nodes = answers.flatMap(({ kind, node }) => (kind === "reply" ? [] : [node]));
+  const nodes = answers.flatMap(({ kind, from }) => (kind === "reply" ? [] : [from]));
   const confirmed = !nodes.length;
   notify(context.observe, { type: "rolled-back", confirmed, name: target.name, ...cost });
   if (confirmed || retry >= 3) return;

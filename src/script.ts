@@ -39,20 +39,16 @@ export async function runScript(
 ): Promise<Reply> {
   const source = client.scriptHeader ? `${client.scriptHeader}\n${script.source}` : script.source;
   const rest: Command = [keys.length, ...keys, ...args];
-  const digest = client.cachesScripts ? (digests.get(source) ?? (await sha1(source))) : undefined;
-  if (digest !== undefined) {
+  const digest = client.cachesScripts && (digests.get(source) ?? (await sha1(source)));
+  if (digest) {
     try {
       return await send(["EVALSHA", digest, ...rest]);
     } catch (error) {
-      if (!saysNoScript(error)) throw error;
+      // In any wording: behind "ERR", or a proxy's prefix.
+      if (!isReplyError(error) || !/\bNOSCRIPT\b/.test(`${error.code} ${error.message}`)) throw error;
     }
   }
   return send(["EVAL", source, ...rest]);
-}
-
-/** Whether Redis said that it does not know the script: in any wording, behind "ERR" or a proxy's prefix. */
-function saysNoScript(error: unknown): boolean {
-  return isReplyError(error) && /\bNOSCRIPT\b/.test(`${error.code} ${error.message}`);
 }
 
 // By source: the scripts of this package times the headers in use, so a handful. Plain strings, safe to share.
@@ -61,8 +57,6 @@ const digests = new Map<string, string>();
 /** The name that Redis gives a script; undefined where the runtime has no digest, and EVAL serves. */
 async function sha1(source: string): Promise<string | undefined> {
   const bytes = await globalThis.crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
-  if (bytes === undefined) return undefined;
-  const digest = hex(new Uint8Array(bytes));
-  digests.set(source, digest);
-  return digest;
+  if (bytes) digests.set(source, hex(new Uint8Array(bytes)));
+  return digests.get(source);
 }

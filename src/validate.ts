@@ -37,8 +37,8 @@ export function checkPrefix(value: string): string {
 }
 
 /** A callback, such as a task or a build. */
-export function checkFunction(option: string, value: unknown): void {
-  check(typeof value === "function", option, value, "a function");
+export function checkFunction(option: string, value: unknown, optional = false): void {
+  check(typeof value === "function" || (optional && value === undefined), option, value, "a function");
 }
 
 /** An `AbortSignal` of any realm, or none. */

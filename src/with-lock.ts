@@ -34,7 +34,9 @@ export async function runUnderLease<T>(
   const cancelLongHold = env.clock.after(longHoldMs, false, () => {
     if (!holding.over) holding.tell({ type: "held-long" }, { nodes: [], requests: 0, durationMs: longHoldMs });
   });
-  const onAbort = (): void => holding.abort(signal?.reason);
+  const onAbort = (): void => {
+    if (!holding.over) holding.controller.abort(signal?.reason);
+  };
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();
   let cancelMaxHold = (): void => {};
