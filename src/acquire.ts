@@ -46,7 +46,8 @@ export interface Waiting {
  *
  * 1. A grant is returned, also one that arrives as the time runs out.
  * 2. Otherwise sleep by `wait.ts`, but so that the last try can still be answered before `waitMs` is over. The first try
- *    always has its whole node time-out, and so has one that is due at once.
+ *    always has its whole node time-out, and so has one that is due at once; the last one has the floor at least, since a
+ *    pause of this process must not turn "another holds it" into "unavailable".
  * 3. On giving up, whatever may have been left behind is rolled back before the error is thrown.
  */
 export async function acquire(
@@ -79,7 +80,7 @@ export async function acquire(
     if (again === "at once") continue;
 
     const roundTripMs = Math.max(
-      ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? floorMs : estimateMs(trip))),
+      ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 }))),
     );
     const leftMs = waitMs - waitedMs();
     const leastMs = contended ? 0 : retryAfterMs;
@@ -104,7 +105,7 @@ export async function acquire(
       mostMs,
       Math.max(leastMs, retryDelayMs({ retry, waitedMs: waitedMs(), holderMs, chance })),
     );
-    withinMs = Math.max(roundTripMs, leftMs - pauseMs);
+    withinMs = Math.max(floorMs, leftMs - pauseMs);
     await sleep(env.clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
   }
   await attempts.giveUp();

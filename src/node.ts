@@ -135,7 +135,7 @@ export function reportOf(answer: Answer<Verdict>): NodeReport {
  */
 export function tooFewAnswers(action: string, name: string, answers: readonly Answer<Verdict>[]): LockError {
   const nodes = answers.map(reportOf);
-  const said = nodes.map(({ label, outcome, reason }) => `${label} said: ${reason ?? outcome}`).join("; ");
+  const said = nodes.map(({ label, outcome, reason }) => `${label} said: ${reason || outcome}`).join("; ");
   const byRedis = answers.find((answer) => answer.kind === "no-vote");
   return failure(byRedis?.final ?? "unavailable", action, name, `too few nodes gave a definite answer: ${said}`, {
     nodes,
@@ -145,12 +145,12 @@ export function tooFewAnswers(action: string, name: string, answers: readonly An
 }
 
 function classify(error: unknown, secrets: readonly string[]): Said<never> {
-  const { message = String(error), retryAfterMs } = Object(error) as { message?: string; retryAfterMs?: number };
-  const reason = scrub(message, secrets);
+  const { message = error, retryAfterMs } = Object(error) as { message?: unknown; retryAfterMs?: number };
+  const reason = scrub(typeof message === "string" ? message : "", secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
   const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
-  const final = denied ? "config" : /\bmax\b.*\bexceeded\b/i.test(message) ? "unavailable" : undefined;
+  const final = denied ? "config" : /\bmax\b.*\bexceeded\b/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, code, final, retryAfterMs };
 }
 

@@ -65,9 +65,12 @@ export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): Rou
   };
 }
 
-/** No answer within the time-out. RFC 6298, section 5.5; bounded, as the lease bounds every time-out anyway. */
+/**
+ * No answer within the time-out. RFC 6298, section 5.5. The lease bounds every time-out; a small bound here would leave a
+ * node unheard for ever that went from 1 ms to 300 ms.
+ */
 export function timedOut(trip: RoundTrip): RoundTrip {
-  return { ...trip, backOff: Math.min(trip.backOff * 2, 64) };
+  return { ...trip, backOff: Math.min(trip.backOff * 2, 2 ** 20) };
 }
 
 // A cold HTTPS call takes about three round trips; a second covers it on any continent.

@@ -110,13 +110,15 @@ describe("estimateMs()", () => {
     expect(estimateMs(steady)).toBeCloseTo(20, 1);
   });
 
-  test("doubles with each time-out up to 64 times, and an answer ends that", () => {
+  test("doubles with each time-out, to far beyond any lease's quarter, and an answer ends that", () => {
     const once = sampled(unknownRoundTrip, 40);
     let silent = once;
-    for (const times of [2, 4, 8, 16, 32, 64, 64]) {
+    for (const times of [2, 4, 8, 16, 32, 64, 128]) {
       silent = timedOut(silent);
       expect(estimateMs(silent)).toBe(times * estimateMs(once));
     }
+    for (let i = 0; i < 2_000; i += 1) silent = timedOut(silent);
+    expect(estimateMs(silent)).toBe(2 ** 20 * estimateMs(once));
     expect(sampled(silent, 40).backOff).toBe(1);
   });
 });
