@@ -240,11 +240,13 @@ describe("acquire() that Redis answers with an error", () => {
     ]);
   });
 
-  test("the last try has time enough for its answer", async () => {
-    const faults = (): object => ({ requestMs: 20, fail: new ReplyError("LOADING Redis is loading") });
-    const { lock, clock } = oneRedis({ waitMs: 300 }, faults);
+  test.for([
+    ["an error of Redis", new ReplyError("LOADING Redis is loading")],
+    ["a refused connection", new Error("connect ECONNREFUSED")],
+  ] as const)("the last try has time enough to hear %s", async ([, fail]) => {
+    const { lock, clock } = oneRedis({ waitMs: 300 }, { always: { requestMs: 20, fail } });
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toContain("LOADING");
+    expect(error.message).toContain(fail.message);
   });
 
   test("a client's own config error is thrown as it is", async () => {
@@ -289,6 +291,14 @@ describe("acquire() of a name that another holds", () => {
     await clock.advance(2_950);
     await holder.release();
     expect((await clock.until(waiting)).fence).toBeGreaterThan(holder.fence);
+  });
+
+  test("a slow answer to the last poll, as after a pause of this process, is still contention", async () => {
+    const world = oneRedis({ waitMs: 3_000 }, () => ({ replyMs: world.clock.monotonic < 3_500 ? 2 : 150 }));
+    const { lock, other, clock, verbs } = world;
+    await other.acquire("job", { leaseMs: 60_000 });
+    await lockError(clock.until(lock.acquire("job")), "timeout");
+    expect(verbs()).not.toContain("release");
   });
 
   test("the holder's expiry is met within 6 ms where it comes before the next poll would", async () => {

@@ -1,0 +1,106 @@
+import { inspect } from "node:util";
+import { describe, expect, test } from "vitest";
+import { ReplyError } from "../src/command.ts";
+import { isLockError, LockError, type LockErrorCode } from "../src/errors.ts";
+
+const codes: LockErrorCode[] = ["contended", "timeout", "unavailable", "aborted", "lost", "build-failed", "config"];
+
+describe("LockError", () => {
+  test("is an Error with a name, a code and what it was given, and nothing else", () => {
+    const nodes = [{ label: "eu", outcome: "held", ms: 3 }];
+    const error = new LockError("contended", "Cannot acquire", { lockName: "job", nodes, retryAfterMs: 7 });
+    expect(error).toBeInstanceOf(Error);
+    expect({ ...error }).toEqual({ name: "LockError", code: "contended", lockName: "job", nodes, retryAfterMs: 7 });
+    expect(String(error)).toBe("LockError: Cannot acquire");
+    expect(error.stack).toContain("errors.test.ts");
+    const bare = new LockError("lost", "Cannot use", { lockName: undefined, cause: undefined, result: undefined });
+    expect(Object.keys(bare).sort()).toEqual(["code", "name"]);
+    expect(bare).not.toHaveProperty("cause");
+  });
+
+  test("keeps its cause where an Error has it", () => {
+    const cause = new Error("inner");
+    expect(new LockError("timeout", "Cannot acquire", { cause }).cause).toBe(cause);
+    expect(new LockError("aborted", "Cannot acquire", { cause: null }).cause).toBeNull();
+  });
+
+  test("gives a task's value to its caller, and prints it nowhere", () => {
+    const error = new LockError("lost", "Cannot use", { result: { password: "hunter2" } });
+    expect(error.result).toEqual({ password: "hunter2" });
+    expect(JSON.stringify(error)).not.toContain("hunter2");
+    expect(inspect(error, { depth: 10 })).not.toContain("hunter2");
+  });
+
+  test("is printed as JSON with its code, message, nodes and causes", () => {
+    const contended = new LockError("contended", "Cannot acquire", { retryAfterMs: 7 });
+    const cause = new LockError("timeout", "Cannot acquire in time", { lockName: "job", cause: contended });
+    const error = new LockError("build-failed", "Cannot build", { cause });
+    expect(JSON.parse(JSON.stringify({ error }))).toMatchObject({
+      error: {
+        name: "LockError",
+        code: "build-failed",
+        message: "Cannot build",
+        cause: {
+          code: "timeout",
+          message: "Cannot acquire in time",
+          lockName: "job",
+          cause: { code: "contended", message: "Cannot acquire", retryAfterMs: 7 },
+        },
+      },
+    });
+    const byRedis = new LockError("unavailable", "Cannot", { cause: new ReplyError("OOM command not allowed") });
+    expect(JSON.parse(JSON.stringify(byRedis)).cause).toEqual({
+      name: "ReplyError",
+      message: "OOM command not allowed",
+      code: "OOM",
+    });
+  });
+
+  test.for<[what: string, cause: unknown]>([
+    ["undefined", undefined],
+    ["null", null],
+    ["a string", "enough"],
+    ["a number", 0],
+    ["a symbol", Symbol("enough")],
+    ["an object without a text form", Object.create(null)],
+    ["a DOMException", new DOMException("enough", "TimeoutError")],
+    ["a function", () => {}],
+    ["a big integer", 1n],
+  ])("can be printed whatever its cause is: %s", ([, cause]) => {
+    const error = new LockError("aborted", "Cannot acquire", { cause });
+    expect(JSON.parse(JSON.stringify(error))).toMatchObject({ code: "aborted", message: "Cannot acquire" });
+    expect(inspect(error)).toContain("Cannot acquire");
+  });
+
+  test("can be printed although its cause leads back to itself", () => {
+    const cause: { self?: unknown } = {};
+    cause.self = cause;
+    expect(() => JSON.stringify(new LockError("aborted", "Cannot acquire", { cause }))).not.toThrow();
+  });
+});
+
+describe("isLockError()", () => {
+  test.for(codes)("tells the code %s from all others", (code) => {
+    const error = new LockError(code, "Cannot");
+    expect(isLockError(error)).toBe(true);
+    for (const other of codes) expect(isLockError(error, other)).toBe(other === code);
+  });
+
+  test("goes by name and code, so that an error of a second copy of the package counts", () => {
+    expect(isLockError(Object.assign(new Error("Cannot"), { name: "LockError", code: "lost" }), "lost")).toBe(true);
+  });
+
+  test.for<[what: string, value: unknown]>([
+    ["undefined", undefined],
+    ["null", null],
+    ["a string", "LockError"],
+    ["an object of that shape that is no error", { name: "LockError", code: "lost" }],
+    ["another error", new Error("lost")],
+    ["an error with a code", Object.assign(new Error("reset"), { code: "lost" })],
+    ["a ReplyError", new ReplyError("OOM")],
+    ["a LockError without a code", Object.assign(new Error("Cannot"), { name: "LockError" })],
+  ])("is false for %s", ([, value]) => {
+    expect(isLockError(value)).toBe(false);
+    expect(isLockError(value, "lost")).toBe(false);
+  });
+});

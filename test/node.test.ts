@@ -1,0 +1,203 @@
+import { describe, expect, test } from "vitest";
+import { memoryClient } from "../adapters/memory/index.ts";
+import { type CommandClient, type Reply, ReplyError } from "../src/command.ts";
+import { LockError } from "../src/errors.ts";
+import { createLock } from "../src/lock.ts";
+import { acquireScript } from "../src/scripts/acquire.ts";
+import { lockError, oneRedis } from "./support/one-redis.ts";
+import { virtualEnvironment } from "./support/virtual-clock.ts";
+
+/** A lock over a client that does as told. */
+function over(execute: CommandClient["execute"], more: Partial<CommandClient> = {}) {
+  const env = virtualEnvironment();
+  return { lock: createLock({ execute, ...more }, { waitMs: 0 }, env), clock: env.clock };
+}
+
+describe("the time a node is given", () => {
+  /** How long an acquire takes whose every request is lost, in tries. */
+  async function triesOf(leaseMs: number): Promise<number[]> {
+    const sentAt: number[] = [];
+    const { lock, clock } = oneRedis({ leaseMs, waitMs: 0 }, () => {
+      sentAt.push(clock.monotonic);
+      return { lose: "request" };
+    });
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    sentAt.push(clock.monotonic);
+    return sentAt.slice(1).map((at, index) => at - (sentAt[index] ?? 0));
+  }
+
+  test("is a second while nothing is known, and doubles with each silence, to a quarter of the lease", async () => {
+    expect(await triesOf(100_000)).toEqual([1_000, 2_000, 4_000]);
+    expect(await triesOf(10_000)).toEqual([1_000, 2_000, 2_500]);
+  });
+
+  test("is never under 250 ms, so that a pause of the process is not taken for a silent Redis, unless the lease is shorter", async () => {
+    expect(await triesOf(500)).toEqual([250, 250, 250]);
+    expect(await triesOf(100)).toEqual([100, 100, 100]);
+  });
+
+  test("follows what was measured", async () => {
+    const world = oneRedis({ leaseMs: 100_000, waitMs: 0 }, { always: { requestMs: 250, replyMs: 250 } });
+    for (let i = 0; i < 30; i += 1) await (await world.clock.until(world.lock.acquire(`job ${i}`))).remaining();
+    const lease = await world.clock.until(world.lock.acquire("job"));
+    expect(lease.remaining()).toBeGreaterThan(100_000 - 1_002 - 500 - 600); // flight allowance: hardly more than 500
+  });
+
+  test("grows again for a node that has become slower than all that was measured", async () => {
+    let wayMs = 1;
+    const { lock, clock } = oneRedis({ leaseMs: 60_000, waitMs: 60_000 }, () => ({ requestMs: wayMs, replyMs: wayMs }));
+    for (let i = 0; i < 10; i += 1) await clock.until(lock.acquire(`job ${i}`));
+    wayMs = 1_000;
+    const lease = await clock.until(lock.acquire("job"));
+    expect(lease.remaining()).toBeGreaterThan(0);
+    expect(await clock.until(lease.release())).toBe("released");
+  });
+});
+
+describe("a client below", () => {
+  test("gets a signal that aborts when its time is up", async () => {
+    const signals: AbortSignal[] = [];
+    const { lock, clock } = over((_, { signal } = {}) => {
+      if (signal) signals.push(signal);
+      return new Promise(() => {});
+    });
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(signals).toHaveLength(3);
+    expect(signals.every(({ aborted }) => aborted)).toBe(true);
+  });
+
+  test("gets one that does not abort when the answer was in time", async () => {
+    const redis = memoryClient();
+    const signals: AbortSignal[] = [];
+    const { lock } = over((command, options = {}) => {
+      if (options.signal) signals.push(options.signal);
+      return redis.execute(command, options);
+    });
+    await (await lock.acquire("job")).release();
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  });
+
+  test.for<[what: string, execute: () => Promise<Reply>]>([
+    [
+      "throws before it returns",
+      () => {
+        throw new Error("not connected");
+      },
+    ],
+    ["rejects with no error at all", () => Promise.reject(undefined)],
+    ["rejects with a string", () => Promise.reject("gone")],
+    ["rejects with null", () => Promise.reject(null)],
+    ["rejects with an object whose message is no text", () => Promise.reject({ message: 42 })],
+    ["rejects with an object that has no text form", () => Promise.reject(Object.create(null))],
+    ["rejects with an error without a text", () => Promise.reject(new Error(""))],
+    ["resolves to undefined", () => Promise.resolve(undefined as unknown as Reply)],
+    ["returns no promise", () => "OK" as unknown as Promise<Reply>],
+    ["resolves to a bigint", () => Promise.resolve(1n as unknown as Reply)],
+    ["resolves to an object", () => Promise.resolve({} as unknown as Reply)],
+  ])("that %s has an unknown outcome, and nothing is left unhandled", async ([, execute]) => {
+    const { lock, clock } = over(execute);
+    const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(error.message).toMatch(/: node 1 said: ./);
+    expect(error.nodes).toMatchObject([{ label: "node 1", outcome: "unknown" }]);
+  });
+
+  test("that rejects after its time is up is not listened to any more", async () => {
+    let fail = (): void => {};
+    const { lock, clock } = over(
+      () =>
+        new Promise((_, reject) => {
+          fail = () => reject(new LockError("config", "too late"));
+        }),
+    );
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    fail();
+    await clock.advance(10_000);
+  });
+
+  test("is named by its label in errors and events, else by its place", async () => {
+    const execute = () => Promise.reject(new Error("ECONNREFUSED"));
+    for (const [label, name] of [
+      ["eu-west", "eu-west"],
+      [undefined, "node 1"],
+    ] as const) {
+      const { lock, clock } = over(execute, { label });
+      const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
+      expect(error.message).toBe(
+        `Cannot acquire "job" as too few nodes gave a definite answer: ${name} said: ECONNREFUSED`,
+      );
+      expect(error.nodes).toMatchObject([{ label: name }]);
+    }
+  });
+
+  test("gets its script header before each script", async () => {
+    const sent: unknown[] = [];
+    const redis = memoryClient();
+    const scriptHeader = "#!lua flags=allow-key-locking";
+    const { lock } = over(
+      (command) => {
+        sent.push(command[1]);
+        return redis.execute(command);
+      },
+      { scriptHeader },
+    );
+    await lock.acquire("job");
+    expect(sent).toEqual([`${scriptHeader}\n${acquireScript.source}`]);
+  });
+
+  test("with a kept connection is sent the digest first, and the source where it does not know it", async () => {
+    const sent: unknown[] = [];
+    const redis = memoryClient();
+    const { lock, clock } = over(
+      (command) => {
+        sent.push(command[0]);
+        return redis.execute(command);
+      },
+      { cachesScripts: true },
+    );
+    const digesting = lock.acquire("job");
+    const lease = await digesting;
+    expect(sent).toEqual(["EVALSHA", "EVAL"]);
+    expect(lease.remaining()).toBeGreaterThan(0);
+    expect(clock.pending).toHaveLength(1);
+  });
+});
+
+describe("what Redis answers with an error", () => {
+  const answered = async (message: string) => {
+    const { lock, clock } = over(() => Promise.reject(new ReplyError(message)));
+    return clock.until(
+      lock.acquire("job").then(
+        () => expect.fail("held"),
+        (error: LockError) => error,
+      ),
+    );
+  };
+
+  test.for([
+    ["WRONGPASS invalid username-password pair", "config", "WRONGPASS"],
+    ["NOAUTH Authentication required.", "config", "NOAUTH"],
+    ["NOPERM this user has no permissions to run the 'eval' command", "config", "NOPERM"],
+    ["ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.", "unavailable", "ERR"],
+    ["ERR max requests limit exceeded", "unavailable", "ERR"],
+    ["ERR max number of clients reached", "unavailable", "ERR"],
+    ["OOM command not allowed when used memory > 'maxmemory'.", "unavailable", "OOM"],
+    ["ERR Error running script (call to f_1): @user_script:3: OOM command not allowed", "unavailable", undefined],
+    ["WRONGTYPE Operation against a key holding the wrong kind of value", "unavailable", "WRONGTYPE"],
+  ] as const)("%s is %s", async ([message, code, serverCode]) => {
+    const error = await answered(message);
+    expect(error).toMatchObject({ code, lockName: "job", cause: { name: "ReplyError" } });
+    if (serverCode) expect(error.cause).toHaveProperty("code", serverCode);
+    expect(error.nodes).toMatchObject([{ outcome: "no-vote", reason: message }]);
+  });
+
+  test("is told by its name and code, so that one of a second copy of the package counts as well", async () => {
+    const theirs = Object.assign(new Error("NOAUTH Authentication required."), { name: "ReplyError", code: "NOAUTH" });
+    const { lock, clock } = over(() => Promise.reject(theirs));
+    await lockError(clock.until(lock.acquire("job")), "config");
+  });
+
+  test("is shortened where it is long", async () => {
+    const error = await answered(`ERR ${"x".repeat(10_000)}`);
+    expect(error.message.length).toBeLessThan(400);
+  });
+});
