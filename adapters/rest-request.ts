@@ -24,8 +24,19 @@ export interface RestResponse {
   text(): Promise<string>;
 }
 
+/** What is used of a `URL`. Its parts, not the class, which the libraries of some consumers do not have (report K04). */
+export interface UrlParts {
+  readonly protocol: string;
+  readonly username: string;
+  readonly password: string;
+  readonly origin: string;
+  readonly host: string;
+  readonly hostname: string;
+  readonly pathname: string;
+}
+
 /** The URL as given, or undefined where it is none. */
-export function urlOf(given: unknown): URL | undefined {
+export function urlOf(given: unknown): UrlParts | undefined {
   const text = String(given).trim();
   return URL.canParse(text) ? new URL(text) : undefined;
 }
