@@ -6,12 +6,12 @@
  */
 import type { Reply } from "../../src/command.ts";
 import { deleteFields, setFields } from "./hashes.ts";
+import type { Keyspace } from "./keyspace.ts";
 import { type Twin, tonumber } from "./twin.ts";
 
 export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
-  const get = (field: string): string | undefined => redis.hash(entry)?.get(field);
-  const n = (field: string): number => tonumber(get(field));
-  const { nowUs: us, nowMs: now } = redis;
+  const { n, get, fence, write } = open(redis, entry);
+  const { nowMs: now } = redis;
   const payload = get("p") ?? null;
   const age = !payload?.startsWith(codec) ? 0 : now < n("fu") ? 3 : now < n("su") ? 2 : now < n("xu") ? 1 : 0;
   const lease = Number(leaseMs);
@@ -23,86 +23,74 @@ export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
   if (mode !== "2") {
     if (age === 3) return reply(2, n("fu") - now);
     if (mode === "0") return reply(0, 0);
-    if (left > 0 && n("ls") === 0) return reply(3, left, 0, 0, 2);
-    if (left > 0) return reply(3, left, Math.max(0, now - n("ls")), Number(get("d") || -1), 2);
+    if (left > 0 && n("ls") === 0) return reply(3, left, 1, 1, 2);
+    if (left > 0) return reply(3, left, Math.max(0, now - n("ls")), n("d"), 2);
     if (now < n("bu")) return reply(4, n("bu") - now);
   }
-  setFields(redis, entry, [
-    ["t", token],
-    ["lf", String(Math.max(us, n("lf") + 1))],
-    ["ls", mode === "2" ? "0" : String(now)],
-    ["lu", String(now + lease)],
-  ]);
-  redis.expire(entry, Math.max(n("xu") - now, lease + Math.max(lease, 60_000)));
+  write(lease + Math.max(lease, 60_000), { t: token, lf: fence, ls: mode === "2" ? 0 : now, lu: now + lease });
   return reply(1, lease);
 };
 
 export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs, staleMs, errorMs) => {
-  const hash = redis.hash(entry);
-  const n = (field: string): number => tonumber(hash?.get(field));
+  const { n, get, write } = open(redis, entry);
   const { nowMs: now } = redis;
-  if (hash?.get("f") === fence) return [1, n("f")];
-  if (hash?.get("t") !== token || hash.get("lf") !== fence) {
-    if (hash?.get("t") === token) deleteFields(redis, entry, "t", "ls", "lu");
-    const why = !hash?.has("lf") ? 0 : n("fl") > Number(fence) ? -1 : -2;
-    const stands = n("f") > Number(fence) && now < n("fu") && hash?.get("p")?.startsWith(codec);
-    return stands ? [why, n("f"), hash?.get("p") ?? null] : [why, 0];
+  const own = Number(fence);
+  if (get("f") === fence) return [1, own];
+  if (get("t") !== token || get("lf") !== fence) {
+    if (get("t") === token) deleteFields(redis, entry, "t", "ls", "lu");
+    const why = get("lf") === undefined ? 0 : n("fl") > own ? -1 : -2;
+    const newer = n("f") > own && now < n("fu") && get("p")?.startsWith(codec);
+    return [why, n("f"), newer ? (get("p") ?? null) : null];
   }
-  const [fresh, stale, error] = [Number(freshMs), Number(staleMs), Number(errorMs)];
-  const last = fresh + Math.max(stale, error);
-  setFields(redis, entry, [
-    ["p", payload],
-    ["f", fence],
-    ["fu", String(now + fresh)],
-    ["su", String(now + fresh + stale)],
-    ["xu", String(now + last)],
-    ["d", usualMs(hash.get("d"), n("ls") > 0 ? now - n("ls") : undefined)],
-    ["t", ""],
-    ...["ls", "lu", "e", "bu"].map((field) => [field, "0"] as const),
-  ]);
-  redis.expire(entry, last + 60_000);
-  return [1, Number(fence)];
+  const [fresh, stale] = [Number(freshMs), Number(staleMs)];
+  const last = Math.max(stale, Number(errorMs));
+  const took = Math.max(1, now - n("ls"));
+  write(fresh + last + 60_000, {
+    ...{ p: payload, f: fence, d: n("ls") > 0 ? usualMs(n("d"), took) : n("d") },
+    ...{ t: "", ls: 0, lu: 0, e: 0, bu: 0 },
+    ...{ fu: now + fresh, su: stale > 0 ? now + fresh + stale : 0, xu: last > 0 ? now + fresh + last : 0 },
+  });
+  return [1, own];
 };
 
-function usualMs(former = "", took: number | undefined): string {
-  if (took === undefined) return former;
-  const usual = Number(former);
-  if (former === "") return String(took);
-  return String(Math.round(took < usual ? 0.5 * usual + 0.5 * took : 0.7 * usual + 0.3 * took));
+function usualMs(former: number, took: number): number {
+  if (former === 0) return took;
+  return Math.round(took < former ? 0.5 * former + 0.5 * took : 0.7 * former + 0.3 * took);
 }
 
 export const fail: Twin = (redis, entry, token, fence, firstMs, longestMs) => {
-  const hash = redis.hash(entry);
-  if (hash?.get("t") !== token || hash.get("lf") !== fence) return [0, 0];
+  const { n, get, write } = open(redis, entry);
+  if (get("t") !== token || get("lf") !== fence) return [0, 0];
+  const failures = n("e");
   deleteFields(redis, entry, "t", "ls", "lu");
   if (firstMs === "0") return [1, 0];
-  const failures = tonumber(hash.get("e"));
   const wait = Math.min(Number(longestMs), Number(firstMs) * 2 ** failures);
-  setFields(redis, entry, [
-    ["e", String(failures + 1)],
-    ["bu", String(redis.nowMs + wait)],
-  ]);
-  redis.expire(entry, Math.max(tonumber(hash.get("xu")) - redis.nowMs, wait + 60_000));
+  write(wait + 60_000, { e: failures + 1, bu: redis.nowMs + wait });
   return [1, wait];
 };
 
 export const invalidate: Twin = (redis, entry, mode) => {
-  const hash = redis.hash(entry);
-  const n = (field: string): number => tonumber(hash?.get(field));
-  const fence = Math.max(redis.nowUs, n("lf") + 1);
-  const [fresh, stale, rescue] = [n("fu"), n("su"), n("xu")];
+  const { n, fence, write } = open(redis, entry);
+  const usual = n("d");
   if (mode === "1") redis.delete(entry);
-  else {
-    deleteFields(redis, entry, "fu", "t", "ls", "lu", "e", "bu");
-    if (stale <= fresh) deleteFields(redis, entry, "su");
-    if (rescue <= fresh) deleteFields(redis, entry, "xu");
-  }
-  const life = mode !== "1" && rescue > fresh ? rescue - redis.nowMs : 0;
-  setFields(redis, entry, [
-    ["lf", String(fence)],
-    ["fl", String(fence)],
-    ["d", hash?.get("d") ?? ""],
-  ]);
-  redis.expire(entry, Math.max(60_000, life));
+  else deleteFields(redis, entry, "fu", "t", "ls", "lu", "e", "bu");
+  write(60_000, { lf: fence, fl: fence, d: usual });
   return fence;
 };
+
+/** What every script on an entry begins with. */
+function open(redis: Keyspace, entry: string) {
+  const get = (field: string): string | undefined => redis.hash(entry)?.get(field);
+  const n = (field: string): number => tonumber(get(field));
+  return {
+    get,
+    n,
+    fence: Math.max(redis.nowUs, n("lf") + 1),
+    write(leastMs: number, fields: Record<string, string | number>): void {
+      const servedMs = Math.max(n("fu"), n("xu")) - redis.nowMs;
+      const written = Object.entries(fields).map(([field, value]) => [field, String(value)] as const);
+      setFields(redis, entry, written);
+      redis.expire(entry, Math.max(leastMs, servedMs));
+    },
+  };
+}

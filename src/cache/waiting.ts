@@ -12,7 +12,7 @@ export interface Hint {
   readonly leftMs: number;
   /** How long the build has run. */
   readonly elapsedMs: number;
-  /** How long a build usually takes, -1 where none has ended yet. */
+  /** How long a build usually takes, 0 where none has ended yet. */
   readonly usualMs: number;
   readonly roundTripMs: number;
   /** From 0 up to, not including, 1. */
@@ -34,7 +34,7 @@ export function lookAgainMs({ sleeps, leftMs, elapsedMs, usualMs, roundTripMs, c
   const takeoverMs = Math.max(0, leftMs) + chance * 50;
   const untilDoneMs = usualMs - elapsedMs;
   let sleepMs: number;
-  if (usualMs < 0) sleepMs = Math.min(500, 100 * 2 ** sleeps);
+  if (usualMs === 0) sleepMs = Math.min(500, 100 * 2 ** sleeps);
   else if (untilDoneMs <= 0) sleepMs = Math.min(500, Math.max(25, elapsedMs / 2));
   else if (untilDoneMs > 500 && sleeps === 0) sleepMs = Math.max(500, untilDoneMs / 2);
   else sleepMs = untilDoneMs * (1 + chance / 10) + roundTripMs;

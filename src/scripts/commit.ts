@@ -26,24 +26,19 @@ export type CommitReply =
 export const commitScript: Script<CommitReply> = {
   name: "commit",
   source: `${entryPrelude}
-local m = redis.call('HMGET', KEYS[1], 't', 'lf', 'f', 'fl', 'ls', 'd', 'p', 'fu')
-local function n(i) return tonumber(m[i] or '') or 0 end
-if m[3] == ARGV[2] then return { 1, n(3) } end
-if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] then
-  if m[1] == ARGV[1] then redis.call('HDEL', KEYS[1], 't', 'ls', 'lu') end
-  local f = tonumber(ARGV[2])
-  local why = not m[2] and 0 or n(4) > f and -1 or -2
-  if n(3) > f and now < n(8) and string.sub(m[7], 1, #ARGV[3]) == ARGV[3] then return { why, n(3), m[7] } end
-  return { why, 0 }
+local fence, d, took = tonumber(ARGV[2]), n('d'), math.max(1, now - n('ls'))
+if h.f == ARGV[2] then return { 1, fence } end
+if h.t ~= ARGV[1] or h.lf ~= ARGV[2] then
+  if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 't', 'ls', 'lu') end
+  local newer = n('f') > fence and now < n('fu') and string.sub(h.p, 1, #ARGV[3]) == ARGV[3]
+  return { not h.lf and 0 or n('fl') > fence and -1 or -2, n('f'), newer and h.p }
 end
-local d, took = tonumber(m[6] or ''), now - n(5)
-if n(5) > 0 then d = not d and took or took < d and 0.5 * d + 0.5 * took or 0.7 * d + 0.3 * took end
-local fresh, stale, err = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local last = fresh + math.max(stale, err)
-redis.call('HSET', KEYS[1], 'p', ARGV[4], 'f', ARGV[2], 'fu', s(now + fresh), 'su', s(now + fresh + stale), 'xu', s(now + last),
-  'd', d and s(d) or '', 't', '', 'ls', '0', 'lu', '0', 'e', '0', 'bu', '0')
-redis.call('PEXPIRE', KEYS[1], s(last + 60000))
-return { 1, tonumber(ARGV[2]) }`,
+if n('ls') > 0 then d = (d == 0 or took < d) and (d + took) / (d == 0 and 1 or 2) or 0.7 * d + 0.3 * took end
+local fresh, stale = tonumber(ARGV[5]), tonumber(ARGV[6])
+local last = math.max(stale, tonumber(ARGV[7]))
+w(fresh + last + 60000, 'p', ARGV[4], 'f', ARGV[2], 'd', s(d), 't', '', 'ls', '0', 'lu', '0', 'e', '0', 'bu', '0',
+  'fu', s(now + fresh), 'su', s(stale > 0 and now + fresh + stale or 0), 'xu', s(last > 0 and now + fresh + last or 0))
+return { 1, fence }`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
     const [verdict, fence] = integers(reply.slice(0, 2), 2) ?? [];

@@ -13,7 +13,7 @@ export interface ElectReply {
   readonly fence: number;
   /** What is left of freshness ("hit"), of the election ("won", "busy") or of the back-off. */
   readonly leftMs: number;
-  /** With "busy": how long the build has run, and how long one usually takes, -1 where that is unknown. */
+  /** With "busy": how long the build has run, and how long one usually takes, 0 where that is unknown. */
   readonly elapsedMs: number;
   readonly usualMs: number;
   readonly payload: string | undefined;
@@ -25,29 +25,29 @@ export interface ElectReply {
  *
  * KEYS entry
  * ARGV token, lease in ms, prefix of the accepted codec, mode: 0 only reads, 1 elects, 2 elects in any case (`set`)
- * Replies { verdict, age, attempt, fence, left, elapsed, usual, payload or nothing }, as in ElectReply. A hit writes
- * nothing. The key outlives the lease by a minute or more, for a late builder whom nobody has replaced.
+ * Replies { verdict, age, attempt, fence, left, elapsed, usual, payload or nothing }, as in ElectReply
+ *
+ * A hit writes nothing. The key outlives the lease, for a late builder whom nobody has replaced.
  */
 export const electScript: Script<ElectReply> = {
   name: "elect",
   source: `${entryPrelude}
-local m = redis.call('HMGET', KEYS[1], 'p', 'f', 'fu', 'su', 'xu', 't', 'lf', 'ls', 'lu', 'd', 'bu')
-local function n(i) return tonumber(m[i] or '') or 0 end
-local p, age, lease, left = m[1], 0, tonumber(ARGV[2]), n(9) - now
-if p and string.sub(p, 1, #ARGV[3]) == ARGV[3] then age = now < n(3) and 3 or now < n(4) and 2 or now < n(5) and 1 or 0 end
-local function r(verdict, ms, took, usual, body) return { verdict, age, n(7), n(2), ms, took, usual, age > 0 and body } end
-if left > 0 and m[6] == ARGV[1] then return r(1, left, 0, 0, p) end
-if ARGV[4] ~= '2' then
-  if age == 3 then return r(2, n(3) - now, 0, 0, p) end
-  if ARGV[4] == '0' then return r(0, 0, 0, 0, p) end
-  if left > 0 and n(8) == 0 then return r(3, left, 0, 0, age > 1 and p) end
-  if left > 0 then return r(3, left, math.max(0, now - n(8)), tonumber(m[10] or '') or -1, age > 1 and p) end
-  if now < n(11) then return r(4, n(11) - now, 0, 0, p) end
+local age, lease, left, set = 0, tonumber(ARGV[2]), n('lu') - now, n('ls') == 0
+local known = string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]
+if known then age = now < n('fu') and 3 or now < n('su') and 2 or now < n('xu') and 1 or 0 end
+local function r(verdict, ms, took, usual, least)
+  return { verdict, age, n('lf'), n('f'), ms, took or 0, usual or 0, age >= (least or 1) and h.p }
 end
-m[7] = s(math.max(us, n(7) + 1))
-redis.call('HSET', KEYS[1], 't', ARGV[1], 'lf', m[7], 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + lease))
-redis.call('PEXPIRE', KEYS[1], s(math.max(n(5) - now, lease + math.max(lease, 60000))))
-return r(1, lease, 0, 0, p)`,
+if left > 0 and h.t == ARGV[1] then return r(1, left) end
+if ARGV[4] ~= '2' then
+  if age == 3 then return r(2, n('fu') - now) end
+  if ARGV[4] == '0' then return r(0, 0) end
+  if left > 0 then return r(3, left, set and 1 or math.max(0, now - n('ls')), set and 1 or n('d'), 2) end
+  if now < n('bu') then return r(4, n('bu') - now) end
+end
+w(lease + math.max(lease, 60000), 't', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + lease))
+h.lf = f
+return r(1, lease)`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
     const [verdict = -1, ageNumber = -1, attempt = 0, fence = 0, leftMs = 0, elapsedMs = 0, usualMs = 0] =

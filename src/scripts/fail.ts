@@ -19,14 +19,11 @@ export type FailReply = { readonly type: "released"; readonly backOffMs: number 
 export const failScript: Script<FailReply> = {
   name: "fail",
   source: `${entryPrelude}
-local m = redis.call('HMGET', KEYS[1], 't', 'lf', 'e', 'xu')
-if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] then return { 0, 0 } end
+if h.t ~= ARGV[1] or h.lf ~= ARGV[2] then return { 0, 0 } end
 redis.call('HDEL', KEYS[1], 't', 'ls', 'lu')
 if ARGV[3] == '0' then return { 1, 0 } end
-local e = tonumber(m[3] or '') or 0
-local wait = math.min(tonumber(ARGV[4]), tonumber(ARGV[3]) * 2 ^ e)
-redis.call('HSET', KEYS[1], 'e', s(e + 1), 'bu', s(now + wait))
-redis.call('PEXPIRE', KEYS[1], s(math.max((tonumber(m[4] or '') or 0) - now, wait + 60000)))
+local wait = math.min(tonumber(ARGV[4]), tonumber(ARGV[3]) * 2 ^ n('e'))
+w(wait + 60000, 'e', s(n('e') + 1), 'bu', s(now + wait))
 return { 1, wait }`,
   decode(reply) {
     const [verdict, backOffMs] = integers(reply, 2) ?? [];

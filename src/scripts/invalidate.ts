@@ -23,20 +23,16 @@ export interface InvalidateReply {
 export const invalidateScript: Script<InvalidateReply> = {
   name: "invalidate",
   source: `${entryPrelude}
-local m = redis.call('HMGET', KEYS[1], 'lf', 'd', 'fu', 'su', 'xu')
-local function n(i) return tonumber(m[i] or '') or 0 end
-local f, ttl = math.max(us, n(1) + 1), 60000
+local d = s(n('d'))
 if ARGV[1] == '1' then
   redis.call('DEL', KEYS[1])
+  h = {}
 else
-  local over = { 'fu', 't', 'ls', 'lu', 'e', 'bu' }
-  if n(4) <= n(3) then over[#over + 1] = 'su' end
-  if n(5) <= n(3) then over[#over + 1] = 'xu' else ttl = math.max(ttl, n(5) - now) end
-  redis.call('HDEL', KEYS[1], unpack(over))
+  redis.call('HDEL', KEYS[1], 'fu', 't', 'ls', 'lu', 'e', 'bu')
+  h.fu = nil
 end
-redis.pcall('HSET', KEYS[1], 'lf', s(f), 'fl', s(f), 'd', m[2] or '')
-redis.pcall('PEXPIRE', KEYS[1], s(ttl))
-return f`,
+pcall(w, 60000, 'lf', f, 'fl', f, 'd', d)
+return tonumber(f)`,
   decode(reply) {
     const fence = integers([reply], 1)?.[0];
     return fence === undefined || fence <= 0 ? undefined : { type: "invalidated", fence };

@@ -180,11 +180,11 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(busy.leftMs).toBeGreaterThan(9_000);
   });
 
-  test("a waiter is told the rest of the lease, the build so far, and -1 while no build has ended", async () => {
+  test("a waiter is told the rest of the lease, the build so far, and 0 while no build has ended", async () => {
     await elect("tA", 5_000);
     await age("ls", 300);
     const busy = await elect("tB");
-    expect(busy).toMatchObject({ type: "busy", usualMs: -1 });
+    expect(busy).toMatchObject({ type: "busy", usualMs: 0 });
     expect(busy.elapsedMs).toBeGreaterThanOrEqual(300);
     expect(busy.leftMs).toBeLessThanOrEqual(5_000);
   });
@@ -236,7 +236,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     const build = await elect("tA");
     const set = await elect("tSet", 10_000, 2);
     expect(set).toMatchObject({ type: "won" });
-    expect(await elect("tB")).toMatchObject({ type: "busy", elapsedMs: 0, usualMs: 0 });
+    expect(await elect("tB")).toMatchObject({ type: "busy", elapsedMs: 1, usualMs: 1 });
     expect(await commit("tA", build.attempt, '"old"')).toEqual({ type: "superseded" });
     await commit("tSet", set.attempt, '"new"');
     await invalidate();

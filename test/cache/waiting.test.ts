@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type Hint, lookAgainMs } from "../../src/cache/waiting.ts";
 
 const known: Hint = { sleeps: 0, leftMs: 10_000, elapsedMs: 100, usualMs: 400, roundTripMs: 30, chance: 0 };
-const unknown: Hint = { ...known, usualMs: -1 };
+const unknown: Hint = { ...known, usualMs: 0 };
 
 test("waits until the build should be over, a round trip and up to a tenth more", () => {
   expect(lookAgainMs(known)).toBe(330);
@@ -20,7 +20,7 @@ test("waits half of what the build has taken when it should be over, 25 to 500 m
   expect(lookAgainMs({ ...known, elapsedMs: 600 })).toBe(300);
   expect(lookAgainMs({ ...known, elapsedMs: 5_000 })).toBe(500);
   expect(lookAgainMs({ ...known, elapsedMs: 10, usualMs: 5 })).toBe(25);
-  expect(lookAgainMs({ ...known, elapsedMs: 0, usualMs: 0 })).toBe(25);
+  expect(lookAgainMs({ ...known, elapsedMs: 1, usualMs: 1 })).toBe(25);
 });
 
 test("doubles from 100 to 500 ms where nobody knows how long it takes", () => {
@@ -32,7 +32,7 @@ test("never waits past the end of the lease and 50 ms, and never less than nothi
     sleeps: fc.nat(20),
     leftMs: fc.integer({ min: -5, max: 60_000 }),
     elapsedMs: fc.nat(60_000),
-    usualMs: fc.integer({ min: -1, max: 60_000 }),
+    usualMs: fc.integer({ min: 0, max: 60_000 }),
     roundTripMs: fc.nat(3_000),
     chance: fc.double({ min: 0, max: 0.999, noNaN: true }),
   });
