@@ -26,7 +26,6 @@ export interface ElectReply {
  * KEYS entry
  * ARGV token, lease in ms, prefix of the accepted codec, mode: 0 only reads, 1 elects, 2 elects in any case (`set`)
  * Replies { verdict, age, attempt, fence, left, elapsed, usual, payload or nothing }, as in ElectReply
- *
  * A hit writes nothing. The key outlives the lease, for a late builder whom nobody has replaced.
  */
 export const electScript: Script<ElectReply> = {
