@@ -3,15 +3,21 @@
  *
  * @module
  */
-import { type Command, type CommandClient, type Reply, type Signal, untilAborted } from "../src/command.ts";
-import { type Body, replyOf } from "./rest-reply.ts";
+import type { Command, CommandClient, Reply, Signal } from "../src/command.ts";
+import { type Body, replyAt } from "./rest-reply.ts";
 
 /** Sends a batch as one request. */
 export type SendBatch = (commands: readonly Command[], signal: Signal) => Promise<Body>;
 
+interface Batch {
+  /** In order; a caller who gives up leaves it. */
+  readonly members: Set<Member>;
+  /** Ends the request, when all have given up. */
+  readonly request: AbortController;
+}
+
 interface Member {
   readonly command: Command;
-  readonly signal: Signal | undefined;
   /** Gives the caller what `read` returns or throws. */
   settle(read: () => Reply): void;
 }
@@ -25,47 +31,51 @@ const turnsOpen = 64;
 
 /** An `execute` that batches. An aborted command leaves the others; the request is aborted when all of them are. */
 export function batching(send: SendBatch): CommandClient["execute"] {
-  let open: Member[] = [];
+  let open: Batch | undefined;
 
-  const flush = async (batch: Member[]): Promise<void> => {
+  const flush = async (batch: Batch): Promise<void> => {
     for (let turn = 0; turn < turnsOpen; turn += 1) await undefined;
-    if (open === batch) open = [];
-    const members = batch.filter(({ signal }) => !signal?.aborted);
-    const request = new AbortController();
-    const onAbort = (): void => {
-      if (members.every(({ signal }) => signal?.aborted)) request.abort();
-    };
-    for (const { signal } of members) signal?.addEventListener("abort", onAbort);
-    try {
-      if (members.length === 0) return;
-      const body = await send(
-        members.map(({ command }) => command),
-        request.signal,
-      );
-      // All in one go, so that callers in lockstep have their next commands in one batch again.
-      for (const [index, { settle }] of members.entries()) settle(() => replyOf(body, index, members.length));
-    } catch (error) {
-      for (const { settle } of members)
-        settle(() => {
-          throw error;
-        });
-    }
-    for (const { signal } of members) signal?.removeEventListener("abort", onAbort);
+    if (open === batch) open = undefined;
+    const sent = [...batch.members];
+    if (sent.length === 0) return;
+    const reading = await send(
+      sent.map(({ command }) => command),
+      batch.request.signal,
+    ).then(
+      (body) => (place: number) => replyAt(body, place, sent.length),
+      (error: unknown) => () => {
+        throw error;
+      },
+    );
+    // All in one go, so that callers in lockstep have their next commands in one batch again.
+    for (const [place, { settle }] of sent.entries()) settle(() => reading(place));
   };
 
-  return (command, { signal } = {}) => {
-    const reply = new Promise<Reply>((resolve, reject) => {
-      if (open.length === maxCommands) open = [];
-      const settle = (read: () => Reply): void => {
-        try {
-          resolve(read());
-        } catch (error) {
-          reject(error);
-        }
+  return (command, { signal } = {}) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      if (!open || open.members.size === maxCommands) {
+        open = { members: new Set(), request: new AbortController() };
+        void flush(open);
+      }
+      const { members, request } = open;
+      const onAbort = (): void => {
+        members.delete(member);
+        if (members.size === 0) request.abort();
+        reject(signal?.reason);
       };
-      open.push({ command, signal, settle });
-      if (open.length === 1) void flush(open);
+      const member: Member = {
+        command,
+        settle(read) {
+          signal?.removeEventListener("abort", onAbort);
+          try {
+            resolve(read());
+          } catch (error) {
+            reject(error);
+          }
+        },
+      };
+      members.add(member);
+      signal?.addEventListener("abort", onAbort);
     });
-    return untilAborted(reply, signal);
-  };
 }

@@ -5,33 +5,46 @@
  */
 import { type Reply, ReplyError, toReply } from "../src/command.ts";
 import { scrub } from "../src/errors.ts";
+import type { RestResponse } from "./rest-request.ts";
 
 /** A response that has been read to its end. */
 export interface Body {
   readonly status: number;
-  /** The Retry-After header. */
-  readonly retryAfter: string | null;
   readonly text: string;
+  /** The text as JSON; undefined where it is none. */
+  readonly json: unknown;
+  readonly retryAfterMs: number | undefined;
   /** The REST token, which no error may show. */
   readonly token: string;
 }
 
+/** Reads a response whatever its status: an unread body holds its connection, and on Workers one of six places. */
+export async function readBody(response: RestResponse, token: string): Promise<Body> {
+  const { status } = response;
+  const seconds = Number(response.headers.get("retry-after") || Number.NaN);
+  const text = await response.text();
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {} // an outage of a proxy, most likely: replyOf tells it by status and text
+  return { status, text, json, retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined, token };
+}
+
+/** What a `/pipeline` of `count` answered to the command at `place`; a whole that failed fails each. */
+export function replyAt(body: Body, place: number, count: number): Reply {
+  const { json } = body;
+  if (!Array.isArray(json)) return replyOf(body, { error: Object(json).error });
+  return replyOf(body, json.length === count ? json[place] : undefined);
+}
+
 /**
- * The reply to a command; with `place`, to that one of a `/pipeline` of `count`.
+ * The reply in an answer, by default the whole body.
  *
  * @throws ReplyError for what Redis answered, "WRONGPASS" for any 401; any other error where the outcome is unknown, as
  * for a proxy's own trouble: serverless-redis-http answers 500 after the command went out
  */
-export function replyOf({ status, retryAfter, text, token }: Body, place = 0, count?: number): Reply {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {}
-  if (Array.isArray(body)) body = body.length === count ? body[place] : undefined;
-  else if (count) body = { error: Object(body).error }; // the whole batch failed
-  const { error, result } = Object(body) as { error?: unknown; result?: unknown };
-  const seconds = Number(retryAfter || Number.NaN);
-  const retryAfterMs = seconds >= 0 ? seconds * 1000 : undefined;
+export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
+  const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
   const said = typeof error === "string" ? scrub(error, [token]) : undefined;
   if (status === 401) throw new ReplyError(said ?? "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
   if (said && (status < 500 || /^[A-Z][A-Z0-9_]+ /.test(said))) throw new ReplyError(said, { retryAfterMs });

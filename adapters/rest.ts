@@ -6,7 +6,7 @@
 import { type CommandClient, type Signal, untilAborted } from "../src/command.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
-import { type Body, replyOf, withoutToken } from "./rest-reply.ts";
+import { type Body, readBody, replyOf, withoutToken } from "./rest-reply.ts";
 import {
   checkedToken,
   checkedUrl,
@@ -83,14 +83,7 @@ export function restClient(options: RestClientOptions): CommandClient {
     };
     const exchange = async (): Promise<Body> => {
       try {
-        const response = await (fetch ?? globalThis.fetch)(address, request);
-        // Read whatever the status: an unread body holds its connection, and on Workers one of six places.
-        return {
-          status: response.status,
-          retryAfter: response.headers.get("retry-after"),
-          text: await response.text(),
-          token,
-        };
+        return await readBody(await (fetch ?? globalThis.fetch)(address, request), token);
       } catch (error) {
         throw withoutToken(error, token);
       }

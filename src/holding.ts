@@ -59,7 +59,8 @@ export class Holding {
   readonly grant: Grant;
   /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
   readonly controller: { readonly signal: Signal; abort(reason?: unknown): void } = new AbortController();
-  #over: LockError | undefined;
+  #endedBy: LostBy | "released" | undefined;
+  #error: LockError | undefined;
   #cancelDeadline: () => void = () => {};
 
   constructor(context: LockContext, grant: Grant) {
@@ -67,10 +68,17 @@ export class Holding {
     this.grant = grant;
   }
 
-  /** Why the lease is over; undefined while it is held. */
-  get over(): LockError | undefined {
+  /** How the lease ended; undefined while it is held. */
+  get endedBy(): LostBy | "released" | undefined {
     this.remainingMs();
-    return this.#over;
+    return this.#endedBy;
+  }
+
+  /** The error of a lease that has ended: one object for the signal and for whatever asks. */
+  get error(): LockError {
+    const lostBy = this.#endedBy ?? "expired";
+    this.#error ??= failure("lost", "use the lease on", this.grant.name, endings[lostBy], { lostBy });
+    return this.#error;
   }
 
   /**
@@ -80,7 +88,7 @@ export class Holding {
   remainingMs(): number {
     const left = Math.floor(this.usableMs());
     if (left <= 0) this.finish("expired");
-    return this.#over ? 0 : left;
+    return this.#endedBy ? 0 : left;
   }
 
   /** What is left by both clocks, whether or not the lease is over; may be negative. */
@@ -99,11 +107,11 @@ export class Holding {
 
   /** Ends the lease. A loss is told to the holder; "released" is the holder's own doing. */
   finish(by: LostBy | "released"): void {
-    if (this.#over) return;
-    this.#over = failure("lost", "use the lease on", this.grant.name, endings[by], { lostBy: by });
+    if (this.#endedBy) return;
+    this.#endedBy = by;
     this.#cancelDeadline();
     if (by === "released") return;
-    this.controller.abort(this.#over);
+    this.controller.abort(this.error);
     this.tell({ type: "lost", by });
   }
 
@@ -138,7 +146,7 @@ export class Holding {
       return extensions >= quorum || tooManyGone();
     });
     if (tooManyGone()) this.finish(holds.some(({ gone }) => gone === "stolen") ? "stolen" : "expired");
-    if (!this.over) this.watch();
+    if (!this.endedBy) this.watch();
     return { extended: extensions >= quorum, round };
   }
 }

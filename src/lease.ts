@@ -97,7 +97,7 @@ export function createLease(holding: Holding): HeldLease {
       return holding.controller.signal;
     },
     assertHeld() {
-      if (holding.over) throw holding.over;
+      if (holding.endedBy) throw holding.error;
     },
     async extend(leaseMs = grant.leaseMs) {
       checkLeaseMs(leaseMs);
@@ -117,7 +117,7 @@ export function createLease(holding: Holding): HeldLease {
 
   // While the lease lasts nobody else can have the lock, so a lost request is worth a second one.
   const close = (): Promise<void> => {
-    const again = !holding.over;
+    const again = !holding.endedBy;
     return settle(
       context,
       release().catch((error: unknown) => (again && isLockError(error, "unavailable") ? release() : undefined)),

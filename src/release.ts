@@ -60,7 +60,7 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
   let running: Promise<ReleaseOutcome> | undefined;
 
   const attempt = async (): Promise<ReleaseOutcome> => {
-    heldAtFirst ??= !holding.over;
+    heldAtFirst ??= !holding.endedBy;
     holding.finish("released");
     const uncertain = grant.holds.some((hold) => hold.uncertain);
     const { answers, cost } = await askRelease(context, grant, uncertain, (answer, index) => {

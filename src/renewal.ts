@@ -36,9 +36,9 @@ export function startRenewal(holding: Holding): () => void {
     after(Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1), 0);
   };
   const renew = async (failures: number): Promise<void> => {
-    if (holding.over) return;
+    if (holding.endedBy) return;
     const { extended, round } = await holding.extend(grant.leaseMs, false);
-    if (stopped || holding.over) return;
+    if (stopped || holding.endedBy) return;
     holding.tell({ type: extended ? "renewed" : "renewal-unknown", remainingMs: holding.remainingMs() }, round.cost);
     if (extended) scheduleNext();
     else after(pauseMs(failures, answerMs()), failures + 1);

@@ -32,10 +32,10 @@ export async function runUnderLease<T>(
   const stopRenewal = startRenewal(holding);
   const longHoldMs = longHoldLeases * leaseMs;
   const cancelLongHold = env.clock.after(longHoldMs, false, () => {
-    if (!holding.over) holding.tell({ type: "held-long" }, { nodes: [], requests: 0, durationMs: longHoldMs });
+    if (!holding.endedBy) holding.tell({ type: "held-long" }, { nodes: [], requests: 0, durationMs: longHoldMs });
   });
   const onAbort = (): void => {
-    if (!holding.over) holding.controller.abort(signal?.reason);
+    if (!holding.endedBy) holding.controller.abort(signal?.reason);
   };
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();
@@ -44,20 +44,24 @@ export async function runUnderLease<T>(
     if (maxHoldMs === undefined) return;
     cancelMaxHold = env.clock.after(maxHoldMs, false, () => {
       holding.finish("maxHold");
-      reject(holding.over);
+      reject(holding.error);
     });
   });
 
   try {
     const result = await Promise.race([(async () => task(lease))(), tooLong]);
-    const { over } = holding;
-    if (over && over.lostBy !== "released") throw new LockError("lost", over.message, { ...over, result });
+    const { endedBy } = holding;
+    if (endedBy && endedBy !== "released") throw lostWith(holding.error, result);
     return result;
   } finally {
     stopRenewal();
     cancelLongHold();
     cancelMaxHold();
     signal?.removeEventListener("abort", onAbort);
-    if (holding.over?.lostBy !== "maxHold") await close();
+    if (holding.endedBy !== "maxHold") await close();
   }
+}
+
+function lostWith(error: LockError, result: unknown): LockError {
+  return new LockError("lost", error.message, { ...error, result });
 }
