@@ -1,0 +1,246 @@
+/**
+ * Public reports on what lies between a lock and Redis: quotas, dead sockets, offline queues, failovers, restarts. Each
+ * test is named by the id of its report.
+ */
+import { createServer, type Server } from "node:http";
+import { connect, createServer as createTcpServer } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { ioredisClient } from "../../adapters/ioredis.ts";
+import { memoryClient } from "../../adapters/memory/index.ts";
+import { type RestResponse, restClient } from "../../adapters/rest.ts";
+import { restServer } from "../../adapters/rest-server.ts";
+import { type CommandClient, ReplyError } from "../../src/command.ts";
+import { createLock } from "../../src/lock.ts";
+import { fetchDouble } from "../support/fetch-double.ts";
+import { lockError, oneRedis } from "../support/one-redis.ts";
+import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
+
+const key = "lock:{job}";
+
+describe("F13 quotas and rate limits", () => {
+  test("F13 a quota that is used up is unavailable after one request", async () => {
+    const fail = new ReplyError("ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.");
+    const { lock, clock, verbs } = oneRedis({ waitMs: 10_000 }, { always: { fail } });
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(verbs()).toEqual(["acquire"]);
+  });
+
+  /** A lock over a REST API that answers so often with 429 and Retry-After: 2, and then as Redis does. */
+  function limited(times: number, body: string) {
+    const env = virtualEnvironment();
+    const redis = memoryClient({}, env);
+    const acquiresAt: number[] = [];
+    const respond = async (sent: string): Promise<RestResponse> => {
+      const command = JSON.parse(sent);
+      const refused = command.length === 9 && acquiresAt.push(env.clock.monotonic) <= times;
+      const result = refused ? undefined : await redis.execute(command);
+      return {
+        status: refused ? 429 : 200,
+        headers: { get: (name) => (refused && name === "retry-after" ? "2" : null) },
+        text: async () => (refused ? body : JSON.stringify({ result })),
+      };
+    };
+    const { fetch } = fetchDouble((call) => respond(call.body));
+    const client = restClient({ url: "https://eu.example", token: "token", fetch });
+    return { lock: createLock(client, {}, env), clock: env.clock, acquiresAt };
+  }
+
+  const bodies = [['{"error":"ERR too many requests"}'], ["Too Many Requests"], [""]] as const;
+
+  test.for(bodies)(
+    "F13 after 429 with Retry-After: 2 and the body %j the next try is no less than 2 s later",
+    async ([body]) => {
+      const { lock, clock, acquiresAt } = limited(2, body);
+      const lease = await clock.until(lock.acquire("job"));
+      expect(lease.remaining()).toBeGreaterThan(0);
+      const [first = 0, second = 0, third = 0] = acquiresAt;
+      expect(second - first).toBeGreaterThanOrEqual(2_000);
+      expect(third - second).toBeGreaterThanOrEqual(2_000);
+    },
+  );
+
+  test.for(bodies)("F13 after it, with the body %j, a wait of less than 2 s is unavailable at once", async ([body]) => {
+    for (const waitMs of [0, 1_500]) {
+      const { lock, clock, acquiresAt } = limited(9, body);
+      const began = clock.monotonic;
+      const error = await lockError(clock.until(lock.acquire("job", { waitMs })), "unavailable");
+      expect(error.retryAfterMs).toBe(2_000);
+      expect(clock.monotonic).toBe(began);
+      expect(acquiresAt).toHaveLength(1);
+    }
+  });
+});
+
+describe("F15 sockets that are dead when they are used", () => {
+  const app = restServer(memoryClient(), { token: "token" });
+  const handle = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const servers: Server[] = [];
+  afterEach(() => {
+    for (const server of servers.splice(0)) server.close().closeAllConnections();
+  });
+
+  /** Fifty cycles of a lock, one after the other, through a server. */
+  async function fiftyCycles(server: Server, pause: () => Promise<void> = async () => {}): Promise<void> {
+    servers.push(server);
+    const lock = createLock(restClient({ url: `http://127.0.0.1:${await listen(server)}`, token: "token" }));
+    let last = 0;
+    for (let i = 0; i < 50; i += 1) {
+      const fence = await lock.withLock("job", (lease) => lease.fence);
+      expect(fence).toBeGreaterThan(last);
+      last = fence;
+      await pause();
+    }
+  }
+
+  test("F15 fifty cycles succeed although the server closes the socket right after each response", async () => {
+    const server = createServer((request, response) => {
+      response.once("finish", () => request.socket.destroy());
+      handle(request, response);
+    });
+    await fiftyCycles(server);
+  });
+
+  test("F15 fifty cycles succeed although the server closes idle sockets without a word", async () => {
+    const server = createServer(handle);
+    server.on("connection", (socket) => socket.setTimeout(3, () => socket.destroy()));
+    await fiftyCycles(server, () => new Promise((resolve) => setTimeout(resolve, 4)));
+  });
+
+  test("F15 fifty cycles succeed although every third request is run, and its socket reset before the response", async () => {
+    let requests = 0;
+    const server = createServer(async (request, response) => {
+      requests += 1;
+      if (requests % 3 !== 0) return handle(request, response);
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      const { authorization = "" } = request.headers;
+      await app.fetch(new Request("http://127.0.0.1/", { method: "POST", headers: { authorization }, body }));
+      request.socket.resetAndDestroy();
+    });
+    await fiftyCycles(server);
+    expect(requests).toBeGreaterThan(100);
+  });
+});
+
+describeRedis("a real Redis that comes and goes", () => {
+  let server: RunningRedis;
+  let admin: Redis;
+  const closers: (() => unknown)[] = [];
+  beforeAll(async () => {
+    server = await startRedis();
+    admin = new Redis(server.port);
+  });
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+    await admin.call("REPLICAOF", "NO", "ONE");
+    await admin.flushall();
+  });
+  afterAll(async () => {
+    admin.disconnect();
+    await server.stop();
+  });
+
+  /** A port at which Redis is not there until `start`. */
+  async function late(): Promise<{ port: number; start: () => Promise<void> }> {
+    const reserved = createTcpServer();
+    const port = await listen(reserved);
+    await new Promise((resolve) => reserved.close(resolve));
+    const gateway = createTcpServer((socket) => {
+      const upstream = connect(server.port, "127.0.0.1");
+      for (const [one, two] of [
+        [socket, upstream],
+        [upstream, socket],
+      ] as const) {
+        one.pipe(two);
+        one.on("error", () => two.destroy()).on("close", () => two.destroy());
+      }
+    });
+    closers.push(() => gateway.close());
+    return { port, start: () => new Promise((resolve) => gateway.listen(port, "127.0.0.1", resolve)) };
+  }
+
+  test("G02 an acquire while Redis is down ends in time over ioredis in its default settings, and takes nothing later", async () => {
+    await createLock(ioredisClient(admin)).withLock("warm", () => {}); // the server knows the scripts by their digests
+    const { port, start } = await late();
+    const redis = new Redis(port);
+    redis.on("error", () => {});
+    closers.push(() => redis.disconnect());
+    const lock = createLock(ioredisClient(redis), { leaseMs: 1_000, waitMs: 300 });
+    const began = performance.now();
+    await lockError(lock.acquire("job"), "unavailable");
+    expect(performance.now() - began).toBeLessThan(5_000);
+    await start();
+    expect(await redis.ping()).toBe("PONG"); // behind all that ioredis has kept
+    expect(await admin.exists(key)).toBe(0);
+    const lease = await lock.acquire("job");
+    expect(await admin.get(key)).toBe(lease.token);
+    expect(await lease.release()).toBe("released");
+  }, 30_000);
+
+  /** The client, and how often it has been asked. */
+  function counted(client: CommandClient, onCommand: (count: number) => void): CommandClient {
+    let count = 0;
+    return {
+      ...client,
+      execute(command, options) {
+        count += 1;
+        onCommand(count);
+        return client.execute(command, options);
+      },
+    };
+  }
+
+  const demote = (): Promise<unknown> => admin.call("REPLICAOF", "127.0.0.1", "1");
+  const promote = (): Promise<unknown> => admin.call("REPLICAOF", "NO", "ONE");
+
+  test("G04 an acquire on a demoted primary is tried again within waitMs, and succeeds once there is a primary", async () => {
+    const client = counted(ioredisClient(admin), (count) => {
+      if (count === 4) void promote();
+    });
+    await demote();
+    const lease = await createLock(client, { leaseMs: 60_000 }).acquire("job");
+    expect(await admin.get(key)).toBe(lease.token);
+  });
+
+  test("G04 with waitMs 0 it is unavailable with the server's code, and not contended", async () => {
+    await demote();
+    const error = await lockError(createLock(ioredisClient(admin)).acquire("job", { waitMs: 0 }), "unavailable");
+    expect(error.cause).toMatchObject({ name: "ReplyError", code: "READONLY" });
+  });
+
+  test("G04 a release there rejects, says nothing of an expiry, and can be repeated", async () => {
+    const lease = await createLock(ioredisClient(admin), { leaseMs: 60_000 }).acquire("job");
+    await demote();
+    const error = await lockError(lease.release(), "unavailable");
+    expect(error.cause).toMatchObject({ code: "READONLY" });
+    expect(await admin.exists(key)).toBe(1);
+    await promote();
+    expect(await lease.release()).toBe("released");
+  });
+});
+
+describe("G05 a Redis that is starting up", () => {
+  const answers = [
+    "LOADING Redis is loading the dataset in memory",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "CLUSTERDOWN The cluster is down",
+    "TRYAGAIN Multiple keys request during rehashing of slot",
+  ];
+
+  test.for(answers)("G05 %s for 300 ms is waited for", async (message) => {
+    const world = oneRedis({ waitMs: 2_000 }, () =>
+      world.clock.monotonic < 1_300 ? { fail: new ReplyError(message) } : undefined,
+    );
+    const lease = await world.clock.until(world.lock.acquire("job"));
+    expect(lease.remaining()).toBeGreaterThan(0);
+  });
+
+  test.for(answers)("G05 %s is unavailable with waitMs 0, and not contended", async (message) => {
+    const { lock, clock } = oneRedis({ waitMs: 0 }, { always: { fail: new ReplyError(message) } });
+    const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(error.cause).toMatchObject({ code: message.split(" ")[0] });
+  });
+});

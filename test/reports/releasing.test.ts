@@ -1,0 +1,243 @@
+/**
+ * Public reports on releasing, and on what errors say. Each test is named by the id of its report.
+ */
+import { inspect } from "node:util";
+import { describe, expect, test } from "vitest";
+import { ioredisClient } from "../../adapters/ioredis.ts";
+import { nodeRedisClient } from "../../adapters/node-redis.ts";
+import { restClient } from "../../adapters/rest.ts";
+import { upstashClient } from "../../adapters/upstash.ts";
+import { type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
+import type { LockError } from "../../src/errors.ts";
+import { inspectLock } from "../../src/inspect.ts";
+import { createLock } from "../../src/lock.ts";
+import { answer, fetchDouble } from "../support/fetch-double.ts";
+import { lockError, oneRedis } from "../support/one-redis.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
+
+const key = "lock:{job}";
+
+describe("C01 the release of a lease that is over", () => {
+  test("C01 says expired, with one request and no wait", async () => {
+    const { lock, clock, verbs } = oneRedis({ leaseMs: 100 });
+    const lease = await lock.acquire("job");
+    await clock.advance(150);
+    const began = clock.monotonic;
+    expect(await lease.release()).toBe("expired");
+    expect(clock.monotonic).toBe(began);
+    expect(verbs()).toEqual(["acquire", "release"]);
+  });
+
+  test("C01 says stolen where another has the lock by then, and leaves that one's key", async () => {
+    const { lock, other, clock, run, verbs } = oneRedis({ leaseMs: 100 });
+    const lease = await lock.acquire("job");
+    await clock.advance(150);
+    const { token } = await other.acquire("job");
+    expect(await lease.release()).toBe("stolen");
+    expect(await run("GET", key)).toBe(token);
+    expect(verbs()).toEqual(["acquire", "release"]);
+  });
+
+  test("C01 says already-released the second time, and sends nothing", async () => {
+    const { lock, verbs } = oneRedis();
+    const lease = await lock.acquire("job");
+    await lease.release();
+    expect(await lease.release()).toBe("already-released");
+    expect(verbs()).toEqual(["acquire", "release"]);
+  });
+});
+
+test.for([[{ fail: new Error("ECONNRESET") }], [{ lose: "request" }]] as const)(
+  "C02 a release that fails with %o keeps the token: a second one frees the lock",
+  async ([fault]) => {
+    const { lock, clock, run } = oneRedis({}, { release: [fault] });
+    const lease = await lock.acquire("job");
+    await lockError(clock.until(lease.release()), "unavailable");
+    expect(lease.remaining()).toBe(0);
+    expect(await run("EXISTS", key)).toBe(1);
+    expect(await lease.release()).toBe("released");
+    expect(await run("EXISTS", key)).toBe(0);
+  },
+);
+
+describe("C03 what the task came to is never hidden by the release", () => {
+  const broken = { release: [{ fail: new Error("ECONNRESET") }, { fail: new Error("ECONNRESET") }] };
+
+  test("C03 the task's error is thrown as it is, and the release's goes to the observer", async () => {
+    const { lock, events } = oneRedis({}, broken);
+    const mine = new Error("mine");
+    await expect(lock.withLock("job", () => Promise.reject(mine))).rejects.toBe(mine);
+    const failure = events.find(({ type }) => type === "release-failed");
+    expect(failure).toMatchObject({ code: "unavailable", nodes: [{ reason: "ECONNRESET" }] });
+  });
+
+  test("C03 the task's value is given, and the release's error goes to the observer", async () => {
+    const { lock, events } = oneRedis({}, broken);
+    expect(await lock.withLock("job", () => 42)).toBe(42);
+    expect(events.some(({ type }) => type === "release-failed")).toBe(true);
+  });
+
+  test.for<[what: string, task: () => unknown]>([
+    [
+      "throws at once",
+      () => {
+        throw new Error("mine");
+      },
+    ],
+    ["returns no promise", () => 42],
+  ])("C03 a task that %s leaves the lock free", async ([, task]) => {
+    const { lock, run } = oneRedis();
+    await lock.withLock("job", task).catch(() => {});
+    expect(await run("EXISTS", key)).toBe(0);
+  });
+});
+
+describe("C04 a server that refuses the delete", () => {
+  test.for([
+    ["MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", "unavailable"],
+    ["READONLY You can't write against a read only replica.", "unavailable"],
+    ["NOPERM this user has no permissions to run the 'del' command", "config"],
+  ] as const)("C04 %s is told, and never taken for an expiry", async ([message, code]) => {
+    const { lock, clock, run, events } = oneRedis({ leaseMs: 1_000 }, { release: [{ fail: new ReplyError(message) }] });
+    const lease = await lock.acquire("job");
+    const error = await lockError(lease.release(), code);
+    expect(error.cause).toMatchObject({ code: message.split(" ")[0], message });
+    expect(events.at(-1)).toMatchObject({ type: "release-failed", code });
+    await clock.advance(1_001);
+    expect(await run("EXISTS", key)).toBe(0);
+  });
+
+  test("C04 nothing renews after it", async () => {
+    const refused = { fail: new ReplyError("MISCONF Redis is configured to save RDB snapshots") };
+    const { lock, clock, run, verbs } = oneRedis({ leaseMs: 1_000 }, { release: [refused, refused] });
+    await lock.withLock("job", () => 42);
+    await clock.advance(1_001);
+    expect(verbs()).toEqual(["acquire", "release", "release"]);
+    expect(await run("EXISTS", key)).toBe(0);
+  });
+});
+
+describe("C05 a client that never settles", () => {
+  /** A lock whose client falls silent when told. */
+  function falling() {
+    const world = oneRedis({ leaseMs: 10_000 });
+    let silent = false;
+    const client: CommandClient = {
+      execute: (command) => (silent ? new Promise<Reply>(() => {}) : world.redis.execute(command)),
+    };
+    const fall = (): void => {
+      silent = true;
+    };
+    return { lock: createLock(client, {}, world.env), client, fall, env: world.env };
+  }
+
+  test("C05 acquire() is unavailable in finite time by default", async () => {
+    const { lock, fall, env } = falling();
+    fall();
+    const began = env.clock.monotonic;
+    await lockError(env.clock.until(lock.acquire("job")), "unavailable");
+    expect(env.clock.monotonic - began).toBeLessThanOrEqual(10_000 + 2_500);
+  });
+
+  test("C05 extend() and release() are unavailable within a quarter of the lease", async () => {
+    const { lock, fall, env } = falling();
+    const lease = await lock.acquire("job");
+    fall();
+    const began = env.clock.monotonic;
+    await lockError(env.clock.until(lease.extend()), "unavailable");
+    await lockError(env.clock.until(lease.release()), "unavailable");
+    expect(env.clock.monotonic - began).toBeLessThanOrEqual(5_000);
+  });
+
+  test("C05 withLock() settles with the task's value", async () => {
+    const { lock, fall, env } = falling();
+    const running = lock.withLock("job", () => {
+      fall();
+      return 42;
+    });
+    expect(await env.clock.until(running, 5_000)).toBe(42);
+  });
+
+  test("C05 inspectLock() is unavailable", async () => {
+    const { client, fall, env } = falling();
+    fall();
+    await lockError(env.clock.until(inspectLock(client, "job", {}, env), 5_000), "unavailable");
+  });
+});
+
+describe("C06 what errors print", () => {
+  const restToken = "rest-token-that-must-not-be-logged";
+  const password = "password-that-must-not-be-logged";
+
+  // As indiscreet as the libraries themselves, and worse.
+  const ioredis = {
+    options: { host: "eu.example", port: 6379, password },
+    async call(name: string, ...args: unknown[]) {
+      const error = new Error(`ERR unknown command '${name}', with args beginning with: ${args}`);
+      throw Object.assign(error, { command: { name, args } });
+    },
+  };
+  const nodeRedis = {
+    options: { password, socket: { host: "eu.example", port: 6379 } },
+    async sendCommand(args: string[]) {
+      throw new Error(`Socket closed while sending ${args}`);
+    },
+  };
+  const upstash = {
+    client: { baseUrl: "https://eu.example", headers: { authorization: `Bearer ${restToken}` } },
+    async exec(command: unknown[]) {
+      throw new Error(`ERR max retries, command was: ${JSON.stringify(command)}`);
+    },
+  };
+  const rest = { url: "https://eu.example", token: restToken };
+  const clients: Record<string, CommandClient> = {
+    "restClient() that cannot connect": restClient({
+      ...rest,
+      fetch: () => Promise.reject(new TypeError(`fetch failed: Bearer ${restToken}`)),
+    }),
+    "restClient() that is answered by a proxy": restClient({
+      ...rest,
+      fetch: fetchDouble(({ body }) => answer(502, `<html>${restToken} ${body}</html>`)).fetch,
+    }),
+    ioredis: ioredisClient(ioredis),
+    "node-redis": nodeRedisClient(nodeRedis),
+    "@upstash/redis": upstashClient(upstash),
+  };
+
+  test.for(Object.entries(clients))(
+    "C06 over %s: code, name and each node's answer, and no secret",
+    async ([, client]) => {
+      const env = virtualEnvironment();
+      const tokens: string[] = [];
+      const spying: CommandClient = {
+        ...client,
+        execute(command, options) {
+          tokens.push(...command.map(String).filter((part) => /^t[0-9a-f]{32}$/.test(part)));
+          return client.execute(command, options);
+        },
+      };
+      const events: unknown[] = [];
+      const lock = createLock(spying, { waitMs: 0, observe: (event) => void events.push(event) }, env);
+      const error: LockError = await env.clock.until(
+        lock.acquire("job").then(
+          () => expect.fail("held"),
+          (reason: LockError) => reason,
+        ),
+      );
+      expect(tokens.length).toBeGreaterThan(0);
+      const json = JSON.stringify(error);
+      expect(json).toContain(error.code);
+      expect(json).toContain('"lockName":"job"');
+      expect(json).toContain('"label":"eu.example');
+      expect(error.nodes?.[0]?.reason).toMatch(/./);
+      for (const printed of [
+        json,
+        inspect(error, { depth: 10, showHidden: true }),
+        String(error.stack),
+        JSON.stringify(events),
+      ]) {
+        for (const secret of [restToken, password, ...tokens]) expect(printed).not.toContain(secret);
+      }
+    },
+  );
+});

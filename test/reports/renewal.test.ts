@@ -1,0 +1,307 @@
+/**
+ * Public reports on renewal, the watchdog and lost locks. Each test is named by the id of its report.
+ */
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { memoryClient } from "../../adapters/memory/index.ts";
+import type { Lease } from "../../src/lease.ts";
+import { createLock } from "../../src/lock.ts";
+import { forever, lasting, lockError, type OneRedis, oneRedis, verbOf } from "../support/one-redis.ts";
+import { runProgram } from "../support/program.ts";
+import { settle } from "../support/virtual-clock.ts";
+
+const key = "lock:{job}";
+const count = ({ events }: OneRedis, wanted: string): number => events.filter(({ type }) => type === wanted).length;
+const extendsOf = ({ verbs }: OneRedis): number => verbs().filter((verb) => verb === "extend").length;
+
+test("B01 a renewal that comes too late does not take the lock again", async () => {
+  const world = oneRedis({ leaseMs: 100 });
+  let lease: Lease | undefined;
+  const running = world.lock.withLock("job", async (held) => {
+    lease = held;
+    await lasting(world.clock, 1_000);
+  });
+  const lost = lockError(running, "lost");
+  await settle();
+  world.clock.freeze(110); // all of A stands still, its timers too
+  await (await world.other.acquire("job")).release();
+  world.clock.freeze(40);
+  await world.clock.advance(1);
+  expect(lease?.signal.reason).toMatchObject({ code: "lost", lostBy: "expired" });
+  await world.clock.until(lost);
+  expect(count(world, "lost")).toBe(1);
+  expect(await world.run("EXISTS", key)).toBe(0);
+});
+
+test("B02 a loss that nobody listens for ends no process, and withLock() rejects lost", async () => {
+  const ended = await runProgram(
+    `
+      import { createLock } from "leasehold";
+      import { memoryClient } from "leasehold/memory";
+
+      const alive = setInterval(() => {}, 1_000); // no timer of a lease keeps a process alive
+      const client = memoryClient();
+      const lock = createLock(client, { leaseMs: 200 });
+      const lossOf = ({ signal }) =>
+        new Promise((resolve) => signal.addEventListener("abort", () => resolve(signal.reason.code)));
+
+      const unwatched = await lock.acquire("unwatched");
+      await client.execute(["DEL", unwatched.key]);
+      const outcome = await lock
+        .withLock("job", async (lease) => {
+          await client.execute(["DEL", lease.key]);
+          console.log(await lossOf(lease), await lossOf(unwatched));
+        })
+        .catch((error) => error.code);
+      console.log(outcome);
+      clearInterval(alive);
+    `,
+    ["--unhandled-rejections=strict"],
+  );
+  expect(ended).toEqual({ code: 0, stdout: "lost lost\nlost\n", stderr: "" });
+}, 30_000);
+
+describe("B04 nothing renews after the release", () => {
+  test("B04 although a renewal was under way, and is answered after it", async () => {
+    const world = oneRedis({ leaseMs: 10_000 }, { extend: [{ requestMs: 50, replyMs: 50 }] });
+    let end = (): void => {};
+    const running = world.lock.withLock("job", () => new Promise<void>((resolve) => (end = resolve)));
+    while (extendsOf(world) === 0) await world.clock.advance(10);
+    end();
+    await world.clock.until(running);
+    const sent = world.client.sent.length;
+    await world.clock.advance(10 * 5_000);
+    expect(world.client.sent).toHaveLength(sent);
+    expect(world.clock.pending).toEqual([]);
+  });
+
+  test("B04 although the abort came between the grant and the first timer", async () => {
+    const controller = new AbortController();
+    const world = oneRedis({ leaseMs: 10_000 }, { acquire: [{ replyMs: 10 }] });
+    const running = world.lock.withLock("job", { signal: controller.signal }, async ({ signal }) => {
+      signal.throwIfAborted();
+    });
+    running.catch(() => {});
+    await world.clock.advance(9);
+    void world.clock.advance(1).then(() => controller.abort());
+    await world.clock.until(running).catch(() => {});
+    await world.clock.advance(50_000);
+    expect(extendsOf(world)).toBe(0);
+    expect(world.clock.pending).toEqual([]);
+    expect(await world.run("EXISTS", key)).toBe(0);
+  });
+
+  test("B04 and a lock taken again at once has one renewal, not two", async () => {
+    const world = oneRedis({ leaseMs: 10_000 });
+    await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 1_000)));
+    await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 40_000)));
+    expect(extendsOf(world)).toBeLessThanOrEqual(9); // one each 4.5 to 5 s
+  });
+});
+
+test("B05 after a loss the next lock of the same name is renewed as ever", async () => {
+  const world = oneRedis({ leaseMs: 1_000 });
+  const first = world.lock.withLock("job", async () => {
+    await world.run("DEL", key);
+    await lasting(world.clock, 1_500);
+  });
+  await lockError(world.clock.until(first), "lost");
+  let lease: Lease | undefined;
+  const second = world.lock.withLock("job", async (held) => {
+    lease = held;
+    await lasting(world.clock, 5_000);
+  });
+  for (let passed = 0; passed < 4_900; passed += 100) {
+    await world.clock.advance(100);
+    expect(Number(await world.run("PTTL", key))).toBeGreaterThan(1_000 / 3);
+  }
+  expect(lease?.signal.aborted).toBe(false);
+  await world.clock.until(second);
+});
+
+describe("B06 one failed renewal is not the end", () => {
+  test("B06 a lost connection is got over, and the lock is still held after two leases", async () => {
+    const world = oneRedis({ leaseMs: 30_000 }, { extend: [{ fail: new Error("ECONNRESET") }] });
+    let lease: Lease | undefined;
+    const running = world.lock.withLock("job", async (held) => {
+      lease = held;
+      await lasting(world.clock, 70_000);
+    });
+    await world.clock.advance(60_000);
+    expect(lease?.signal.aborted).toBe(false);
+    expect(await world.run("GET", key)).toBe(lease?.token);
+    await world.clock.until(running);
+  });
+
+  test("B06 if every try fails the loss comes by the deadline of the last success, and not before", async () => {
+    const world = oneRedis({ leaseMs: 30_000 }, (command) =>
+      verbOf(command) === "extend" && world.clock.monotonic > 20_000 ? { fail: new Error("ECONNRESET") } : undefined,
+    );
+    let renewedAt = 0;
+    const lostAt = new Promise<number>((resolve) => {
+      const running = world.lock.withLock("job", async ({ signal }) => {
+        signal.addEventListener("abort", () => resolve(world.clock.monotonic));
+        await lasting(world.clock, 100_000);
+      });
+      running.catch(() => {});
+    });
+    while (world.clock.monotonic < 20_000) {
+      const before = count(world, "renewed");
+      await world.clock.advance(10);
+      if (count(world, "renewed") > before) renewedAt = world.clock.monotonic;
+    }
+    const held = (await world.clock.until(lostAt)) - renewedAt;
+    expect(held).toBeLessThanOrEqual(30_000 - 302);
+    expect(held).toBeGreaterThanOrEqual(30_000 - 302 - 10);
+  });
+});
+
+test("B07 a process that was blocked past its lease knows at once, before any timer has run", async () => {
+  const world = oneRedis({ leaseMs: 200 });
+  const { clock } = world;
+  const seen: unknown[] = [];
+  const running = world.lock.withLock("job", (lease) => {
+    clock.freeze(400);
+    seen.push(lease.remaining(), lease.signal.aborted);
+    lease.assertHeld();
+  });
+  const began = clock.monotonic;
+  await lockError(clock.until(running), "lost");
+  expect(seen).toEqual([0, true]);
+  expect(clock.monotonic - began).toBeLessThan(500);
+  expect(world.verbs()).toEqual(["acquire", "release"]);
+});
+
+describe("B08 the deadline counts from the request that was answered", () => {
+  test("B08 not from the first try of a long wait", async () => {
+    const { lock, other, clock } = oneRedis();
+    const holder = await other.acquire("job", { leaseMs: 60_000 });
+    const acquiring = lock.acquire("job", { leaseMs: 1_000 });
+    await clock.advance(5_000);
+    await holder.release();
+    const lease = await clock.until(acquiring);
+    expect(lease.remaining()).toBeGreaterThan(900);
+    expect(lease.remaining()).toBeLessThanOrEqual(1_000);
+  });
+
+  test("B08 nor from the acquisition where the lease was extended", async () => {
+    const { lock, clock } = oneRedis({ leaseMs: 10_000 });
+    const lease = await lock.acquire("job");
+    await clock.advance(9_500);
+    await lease.extend();
+    expect(lease.remaining()).toBeGreaterThan(9_800);
+  });
+
+  test("B08 and a task of three and a half leases is not ended", async () => {
+    const world = oneRedis({ leaseMs: 10_000 });
+    await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 35_000)));
+    expect(count(world, "lost")).toBe(0);
+  });
+});
+
+test("B09 the same lease is extended three times and then released", async () => {
+  const { lock, clock, run } = oneRedis({ leaseMs: 10_000 });
+  const lease = await lock.acquire("job");
+  for (const leaseMs of [11_000, 12_000, 13_000]) {
+    await clock.advance(5_000);
+    await lease.extend(leaseMs);
+    expect(lease.remaining()).toBe(leaseMs - leaseMs / 100 - 2);
+    expect(await run("PTTL", key)).toBe(leaseMs);
+  }
+  expect(await lease.release()).toBe("released");
+});
+
+test("B10 an extend of a key that is gone is a loss, and does not create it", async () => {
+  const { lock, run } = oneRedis();
+  const lease = await lock.acquire("job");
+  await run("DEL", key);
+  await lockError(lease.extend(), "lost");
+  expect(await run("EXISTS", key)).toBe(0);
+});
+
+describe("B11 extend sets, and neither adds nor shortens", () => {
+  test("B11 10 s after 9 of 10 s are 10 s", async () => {
+    const { lock, clock, run } = oneRedis({ leaseMs: 10_000 });
+    const lease = await lock.acquire("job");
+    await clock.advance(9_000);
+    await lease.extend(10_000);
+    expect(await run("PTTL", key)).toBe(10_000);
+  });
+
+  test("B11 100 ms for a lease with 9 s left are 9 s", async () => {
+    const { lock, clock, run } = oneRedis({ leaseMs: 10_000 });
+    const lease = await lock.acquire("job");
+    await clock.advance(1_000);
+    await lease.extend(100);
+    expect(await run("PTTL", key)).toBe(9_000);
+    expect(lease.remaining()).toBeGreaterThan(8_800);
+  });
+});
+
+test("B12 a task that hangs holds no longer than maxHoldMs and one lease", async () => {
+  const world = oneRedis({ leaseMs: 1_000 });
+  let lease: Lease | undefined;
+  const began = world.clock.monotonic;
+  const running = world.lock.withLock("job", { maxHoldMs: 5_000 }, (held) => {
+    lease = held;
+    return forever();
+  });
+  await lockError(world.clock.until(running), "lost");
+  expect(world.clock.monotonic - began).toBe(5_000);
+  expect(lease?.signal.reason).toMatchObject({ code: "lost", lostBy: "maxHold" });
+  const renewed = extendsOf(world);
+  await world.clock.advance(1_001);
+  expect(extendsOf(world)).toBe(renewed);
+  expect(await world.run("EXISTS", key)).toBe(0);
+});
+
+test("B13 after an outage of two leases there was one loss; nothing renews, and a new acquire works", async () => {
+  let down = false;
+  const world = oneRedis({ leaseMs: 5_000 }, () => (down ? { fail: new Error("connect ECONNREFUSED") } : undefined));
+  const running = world.lock.withLock("job", () => lasting(world.clock, 60_000));
+  const lost = lockError(running, "lost");
+  await world.clock.advance(1_000);
+  down = true;
+  await world.clock.advance(10_000);
+  down = false;
+  const tries = extendsOf(world);
+  await world.clock.advance(20_000);
+  expect(extendsOf(world)).toBe(tries);
+  expect(count(world, "lost")).toBe(1);
+  const again = await world.clock.until(world.lock.acquire("job"));
+  expect(again.remaining()).toBeGreaterThan(0);
+  await again.release();
+  await world.clock.until(lost);
+});
+
+describe("B14 a lease of 90 days", () => {
+  const leaseMs = 90 * 86_400_000;
+  afterEach(() => vi.restoreAllMocks());
+
+  test("B14 is not renewed in its first ten seconds, and half-way through", async () => {
+    const world = oneRedis({ leaseMs });
+    const running = world.lock.withLock("job", () => lasting(world.clock, leaseMs));
+    await world.clock.advance(10_000);
+    expect(extendsOf(world)).toBe(0);
+    await world.clock.until(running, 2 * leaseMs);
+    expect(extendsOf(world)).toBe(2);
+  });
+
+  test("B14 sets no timer that the runtime cannot hold", async () => {
+    const timers = vi.spyOn(globalThis, "setTimeout");
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on("warning", onWarning);
+    const lock = createLock(memoryClient(), { leaseMs });
+    await lock.withLock("job", async (lease) => {
+      await lease.extend();
+      await settle();
+    });
+    process.off("warning", onWarning);
+    expect(timers.mock.calls.length).toBeGreaterThan(3);
+    for (const [, delay] of timers.mock.calls) {
+      expect(delay).toBeLessThanOrEqual(2 ** 31 - 1);
+      expect(delay).toBeGreaterThanOrEqual(0);
+    }
+    expect(warnings).toEqual([]);
+  });
+});
