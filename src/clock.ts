@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Signal } from "./command.ts";
+import { type Signal, untilAborted } from "./command.ts";
 import { unrefTimer } from "./host.ts";
 
 /** One instant on both clocks of this process, in ms. */
@@ -50,17 +50,16 @@ export function elapsedMs(since: Stamp, now: Stamp): number {
   return ms < 0 ? Infinity : ms;
 }
 
+/** How long something took, in ms, by the clock that only steps forward: nothing may be promised on it. */
+export function msSince(clock: Clock, start: Stamp): number {
+  return Math.max(0, clock.now().monotonic - start.monotonic);
+}
+
 /** Resolves after `ms` and keeps the process alive; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, ms: number, signal?: Signal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const end = (): void => {
-      cancel();
-      signal?.removeEventListener("abort", end);
-      if (signal?.aborted) reject(signal.reason);
-      else resolve();
-    };
-    const cancel = clock.after(ms, true, end);
-    signal?.addEventListener("abort", end);
+  let cancel = (): void => {};
+  const slept = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, true, resolve);
   });
+  return untilAborted(slept, signal).finally(cancel);
 }

@@ -92,9 +92,12 @@ export function toReply(value: unknown): Reply {
 export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort);
-    void promise.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
+    const end = (): void => {
+      signal.removeEventListener("abort", end);
+      if (signal.aborted) reject(signal.reason);
+    };
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+    void promise.then(resolve, reject).then(end);
   });
 }

@@ -52,11 +52,5 @@ export type Observer = (event: LeaseholdEvent) => void;
 
 /** Tells the observer, and changes nothing whatever it does. */
 export function notify(observe: Observer | undefined, event: LeaseholdEvent): void {
-  if (observe === undefined) return;
-  try {
-    const returned: unknown = observe(event);
-    if (returned instanceof Promise) returned.catch(() => {});
-  } catch {
-    // An observer's failure is its own.
-  }
+  (async () => observe?.(event))().catch(() => {});
 }

@@ -4,8 +4,16 @@
  *
  * @module
  */
-import type { Stamp } from "./clock.ts";
-import { type Command, type CommandClient, isReplyError, type Reply, ReplyError, type Signal } from "./command.ts";
+import { msSince, type Stamp } from "./clock.ts";
+import {
+  type Command,
+  type CommandClient,
+  isReplyError,
+  type Reply,
+  ReplyError,
+  type Signal,
+  untilAborted,
+} from "./command.ts";
 import type { Environment } from "./environment.ts";
 import { failure, isLockError, type LockError, type NodeReport, scrub } from "./errors.ts";
 import { runScript, type ScriptCall, type Verdict } from "./script.ts";
@@ -33,16 +41,17 @@ export type Said<Result> = {
   /** How long the server asked not to be called, where it did. */
   readonly retryAfterMs?: number | undefined;
 } & (
-  | { readonly kind: "reply"; readonly reply: Result }
+  | { readonly kind: "reply"; readonly reply: Result; readonly reason?: undefined; readonly final?: undefined }
   | {
       readonly kind: "no-vote";
+      readonly reply?: undefined;
       readonly reason: string;
       /** Redis' own code, such as "OOM". */
       readonly code: string;
       /** Credentials and quotas are not mended by asking again: the code to fail with. Nothing ran. */
-      readonly final?: "config" | "unavailable" | undefined;
+      readonly final: "config" | "unavailable" | undefined;
     }
-  | { readonly kind: "unknown"; readonly reason: string }
+  | { readonly kind: "unknown"; readonly reply?: undefined; readonly reason: string; readonly final?: undefined }
 );
 
 /** What came back of one question. */
@@ -64,69 +73,50 @@ export function createNode(client: CommandClient, place: number): Node {
  * Asks once. Never rejects for what a Redis or a network does; rejects with the client's own "config" error, such as a
  * malformed URL. The client's promise is left alone once the time is up: whatever it gives then is not an answer.
  */
-export function ask<Result>(env: Environment, node: Node, question: Question<Result>): Promise<Answer<Result>> {
+export async function ask<Result>(env: Environment, node: Node, question: Question<Result>): Promise<Answer<Result>> {
   const { clock } = env;
-  const { timeoutMs, keepsAlive = true, signal } = question;
+  const { script, timeoutMs, keepsAlive = true, signal } = question;
   const sentAt = clock.now();
   const timeUp = new AbortController();
   let requests = 0;
-  let lastSentAt = sentAt;
   const send = (command: Command): Promise<Reply> => {
     requests += 1;
-    lastSentAt = clock.now();
-    return node.client.execute(command, { signal: timeUp.signal });
-  };
-
-  return new Promise((resolve, reject) => {
-    let open = true;
-    const settle = (said: Said<Result>): void => {
-      if (!open) return;
-      open = false;
-      cancelTimer();
-      signal?.removeEventListener("abort", onAbort);
-      resolve({ ...said, from: node, sentAt, ms: msSince(sentAt), requests });
-    };
-    const giveUp = (reason: string): void => {
-      settle({ kind: "unknown", reason });
-      timeUp.abort();
-    };
-    const msSince = (stamp: Stamp): number => Math.max(0, clock.now().monotonic - stamp.monotonic);
-    const onAbort = (): void => giveUp("aborted");
-    const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
-      node.trip = timedOut(node.trip);
-      giveUp("timeout");
-    });
-    signal?.addEventListener("abort", onAbort);
-    if (signal?.aborted) return onAbort();
-
-    // One command is one round trip, also where EVAL had to follow on EVALSHA. An answer that came too late tells it too.
+    const commandSentAt = clock.now();
+    const sending = node.client.execute(command, { signal: timeUp.signal });
+    // One command is one round trip, and an answer that came too late tells it too.
     const sample = (): void => {
-      node.trip = sampled(node.trip, msSince(lastSentAt));
+      node.trip = sampled(node.trip, msSince(clock, commandSentAt));
     };
-    runScript(node.client, question, send).then(
-      (raw) => {
-        sample();
-        const reply = question.script.decode(raw);
-        settle(
-          reply === undefined ? { kind: "unknown", reason: "a reply of an unknown shape" } : { kind: "reply", reply },
-        );
-      },
-      (error: unknown) => {
-        if (isLockError(error, "config")) reject(error);
-        if (isReplyError(error)) sample();
-        settle(classify(error, secretsOf(question)));
-      },
-    );
+    sending.then(sample, (error: unknown) => isReplyError(error) && sample());
+    return sending;
+  };
+  const giveUp = (reason: string): void => timeUp.abort(new Error(reason));
+  const onAbort = (): void => giveUp("aborted");
+  const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
+    node.trip = timedOut(node.trip);
+    giveUp("timeout");
   });
+  signal?.addEventListener("abort", onAbort);
+
+  let said: Said<Result>;
+  try {
+    if (signal?.aborted) throw new Error("aborted");
+    const reply = script.decode(await untilAborted(runScript(node.client, question, send), timeUp.signal));
+    if (!reply) throw new Error("a reply of an unknown shape");
+    said = { kind: "reply", reply };
+  } catch (error) {
+    if (isLockError(error, "config")) throw error;
+    said = classify(error, question);
+  } finally {
+    cancelTimer();
+    signal?.removeEventListener("abort", onAbort);
+  }
+  return { ...said, from: node, sentAt, ms: msSince(clock, sentAt), requests };
 }
 
 /** What a node contributed, for errors and events. */
-export function reportOf(answer: Answer<Verdict>): NodeReport {
-  const { from, kind, ms } = answer;
-  const { label } = from;
-  return kind === "reply"
-    ? { label, outcome: answer.reply.type, ms }
-    : { label, outcome: kind, reason: answer.reason, ms };
+export function reportOf({ from, kind, reply, reason, ms }: Answer<Verdict>): NodeReport {
+  return { label: from.label, outcome: reply?.type ?? kind, ...(reason && { reason }), ms };
 }
 
 /**
@@ -144,17 +134,14 @@ export function tooFewAnswers(action: string, name: string, answers: readonly An
   });
 }
 
-function classify(error: unknown, secrets: readonly string[]): Said<never> {
+function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const { message = error, retryAfterMs } = Object(error) as { message?: unknown; retryAfterMs?: number };
+  // Whatever is long enough to be a token or a value stays out of messages, wherever a client may have put it.
+  const secrets = args.map(String).filter((arg) => arg.length >= 16);
   const reason = scrub(typeof message === "string" ? message : "", secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
   const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
   const final = denied ? "config" : /\bmax\b.*\bexceeded\b/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, code, final, retryAfterMs };
-}
-
-// Whatever is long enough to be a token or a value stays out of messages, wherever a client may have put it.
-function secretsOf({ args }: ScriptCall<unknown>): string[] {
-  return args.filter((arg): arg is string => typeof arg === "string" && arg.length >= 16);
 }

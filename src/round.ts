@@ -3,7 +3,7 @@
  *
  * @module
  */
-
+import { msSince } from "./clock.ts";
 import type { Signal } from "./command.ts";
 import { type LockContext, settle } from "./context.ts";
 import type { NodeReport } from "./errors.ts";
@@ -44,29 +44,26 @@ export async function askAll<Result extends Verdict>(
   { leaseMs, withinMs = leaseMs, ...question }: RoundQuestion<Result>,
   decides: (answer: Answer<Result>, index: number) => boolean = () => false,
 ): Promise<Round<Result>> {
-  const { clock } = env;
-  const startedAt = clock.now();
+  const startedAt = env.clock.now();
   const answers: Answer<Result>[] = [];
-  let decide = (): void => {};
-  const decided = new Promise<void>((resolve) => {
-    decide = resolve;
-  });
-  const all = Promise.all(
-    nodes.map(async (node, index) => {
+  let all: Promise<unknown> | undefined;
+  await new Promise<unknown>((resolve, reject) => {
+    const asked = nodes.map(async (node, index) => {
       const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
       const answer = await ask(env, node, { ...question, timeoutMs });
       answers.push(answer);
-      if (decides(answer, index)) decide();
-    }),
-  );
-  await Promise.race([decided, all]);
-  if (answers.length < nodes.length) void settle({ waitUntil }, all);
+      if (decides(answer, index)) resolve(undefined);
+    });
+    all = Promise.all(asked);
+    all.then(resolve, reject);
+  });
+  if (all && answers.length < nodes.length) void settle({ waitUntil }, all);
   return {
     answers: [...answers],
     cost: {
       nodes: answers.map(reportOf),
       requests: answers.reduce((sum, { requests }) => sum + requests, 0),
-      durationMs: clock.now().monotonic - startedAt.monotonic,
+      durationMs: msSince(env.clock, startedAt),
     },
   };
 }
