@@ -1,0 +1,79 @@
+/**
+ * What the demonstration does: waves of readers on one product, with invalidations between and within them.
+ *
+ * @module
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Figures, Wave } from "./figures.ts";
+import type { Origin } from "./origin.ts";
+import { ask, askPage, type Reading } from "./readers.ts";
+import type { RestRedis } from "./redis.ts";
+
+/** What takes part. */
+export interface Stage {
+  readonly workerUrl: string;
+  readonly redis: RestRedis;
+  readonly origin: Origin;
+  readonly rebuildMs: number;
+}
+
+/** Sends `readers` readers a wave to a product that nobody has asked for before. */
+export async function measure({ workerUrl, redis, origin, rebuildMs }: Stage, readers: number): Promise<Figures> {
+  const id = crypto.randomUUID();
+  const url = `${workerUrl}/products/${id}`;
+  const waves: Wave[] = [];
+
+  async function wave(
+    name: string,
+    [expectedRebuilds, mostRequestsPerReader]: readonly [number, number],
+    read: () => Promise<Reading[]>,
+  ): Promise<Reading[]> {
+    const before = { rebuilds: origin.rebuilds(), requests: redis.requests() };
+    const readings = await read();
+    const rebuilds = origin.rebuilds() - before.rebuilds;
+    const requests = redis.requests() - before.requests;
+    waves.push({ name, readings, rebuilds, requests, expectedRebuilds, mostRequestsPerReader });
+    return readings;
+  }
+  /** Changes the product and has the Worker forget it. Who asks from now on must get this version. */
+  async function change(): Promise<number> {
+    const version = origin.publish(id);
+    const { status } = await fetch(url, { method: "DELETE" });
+    if (status !== 204) throw new Error(`Cannot invalidate: the Worker answered ${status}`);
+    return version;
+  }
+
+  // The first of these opens the connections, so that nothing measured pays for them.
+  await askPage(workerUrl, readers);
+  const floorMs = await askPage(workerUrl, readers);
+
+  await wave("cold, never built before", [1, 5], () => ask(url, readers));
+  await wave("warm", [0, 1], () => ask(url, readers));
+
+  const second = await change();
+  const again = await wave("cold again", [1, 3], () => ask(url, readers));
+
+  await change();
+  let third = Number.NaN;
+  let late: Reading[] = [];
+  await wave("invalidated while it is rebuilt", [2, 5], async () => {
+    const begun = origin.rebuilds();
+    const early = ask(url, readers);
+    while (origin.rebuilds() === begun) await sleep(5);
+    await sleep(rebuildMs / 3);
+    third = await change();
+    // Long enough to see the builder that read the version before try to store it.
+    late = await ask(url, readers, 2 * rebuildMs);
+    return [...(await early), ...late];
+  });
+  const afterwards = await wave("warm again", [0, 1], () => ask(url, readers));
+
+  const isOld = (current: number) => (reading: Reading) => reading.version < current;
+  const oldValues = [again.filter(isOld(second)), late.filter(isOld(third)), afterwards.filter(isOld(third))];
+  return {
+    floorMs,
+    waves,
+    oldValues: oldValues.flat().length,
+    readsAfterInvalidation: again.length + late.length + afterwards.length,
+  };
+}

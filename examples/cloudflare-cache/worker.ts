@@ -1,0 +1,94 @@
+/**
+ * A Cloudflare Worker in front of a slow shop: however many ask for a product at once, one of them rebuilds it.
+ *
+ * Run it with `npm start` (a demonstration that ends by itself), `npm run dev`, or `npx wrangler deploy`.
+ *
+ * @module
+ */
+import { type Context, Hono } from "hono";
+import { html } from "hono/html";
+import { type Cache, createCache, isLockError } from "leasehold";
+import { restClient } from "leasehold/rest";
+
+interface Env {
+  /** Secrets: `npx wrangler secret put UPSTASH_REDIS_REST_URL`, and the same for the token. */
+  readonly UPSTASH_REDIS_REST_URL: string;
+  readonly UPSTASH_REDIS_REST_TOKEN: string;
+  /** Where the products are; while it is empty the Worker makes them up. */
+  readonly ORIGIN_URL: string;
+}
+
+interface Product {
+  readonly id: string;
+  readonly version: number;
+}
+
+const app: Hono<{ Bindings: Env }> = new Hono<{ Bindings: Env }>();
+
+const productPath = "/products/:id{[\\w-]{1,64}}";
+
+app.get(productPath, async (c) => {
+  const id = c.req.param("id");
+  const waitUntil = (work: Promise<unknown>): void => c.executionCtx.waitUntil(work);
+  // With waitUntil a rebuild outlives the request that began it: those who wait for it get their value all the same.
+  const entry = await cacheOf(c).getEntry(`product:${id}`, { freshMs: 60_000, waitUntil }, ({ signal }) =>
+    loadProduct(c.env.ORIGIN_URL, id, signal),
+  );
+  c.header("x-cache", entry.status);
+  c.header("x-cache-fence", String(entry.fence));
+  c.header("x-cache-requests", String(entry.requests));
+  // "No such product" is a value like any other, so asking for it does not reach the origin again and again.
+  return entry.value === null ? c.json({ error: "no such product" }, 404) : c.json(entry.value);
+});
+
+// Anyone may call this here; in your own Worker put authentication in front of it.
+app.delete(productPath, async (c) => {
+  await cacheOf(c).invalidate(`product:${c.req.param("id")}`);
+  return c.body(null, 204);
+});
+
+app.get("/", (c) =>
+  c.html(html`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>leasehold: a guarded cache</title>
+<h1>A guarded cache</h1>
+<p>A product takes 300 ms to build. However many ask at once, one request builds it and the others get its value;
+<code>DELETE</code> throws it away, and a build that was under way then is never stored.</p>
+<ul>
+<li><a href="/products/1">GET /products/1</a>: see the headers <code>x-cache</code>, <code>x-cache-fence</code> and
+<code>x-cache-requests</code>
+<li><code>curl -X DELETE ${new URL("/products/1", c.req.url).href}</code>
+</ul>`),
+);
+
+app.onError((error, c) => {
+  // Redis or the origin cannot be had now. A "config" error is a mistake in this deployment: retrying does not help.
+  if (!isLockError(error) || error.code === "config") {
+    console.error(error);
+    return c.json({ error: "internal" }, 500);
+  }
+  c.header("retry-after", String(Math.ceil((error.retryAfterMs ?? 1_000) / 1_000)));
+  return c.json({ error: error.code }, 503);
+});
+
+/** Made for each request: it holds settings only, and sends nothing yet. */
+function cacheOf(c: Context<{ Bindings: Env }>): Cache {
+  const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = c.env;
+  return createCache(restClient({ url, token }));
+}
+
+/** What takes long. The signal aborts when nobody needs the outcome any more. */
+async function loadProduct(originUrl: string, id: string, signal: AbortSignal): Promise<Product | null> {
+  if (originUrl === "") {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return { id, version: Date.now() };
+  }
+  const response = await fetch(new URL(`/products/${id}`, originUrl), { signal });
+  if (response.status === 404) return null;
+  if (!response.ok) throw new Error(`Cannot load product ${id}: the origin answered ${response.status}`);
+  const product: Product = await response.json();
+  return product;
+}
+
+export default app;

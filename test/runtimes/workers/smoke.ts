@@ -1,0 +1,143 @@
+/**
+ * A Worker that runs locks and a guarded cache inside workerd and answers with what it saw, as JSON.
+ *
+ * @module
+ */
+
+import { Redis } from "@upstash/redis/cloudflare";
+import { type Cache, createCache, createLock, isLockError, type LeaseholdEvent, type Lock } from "leasehold";
+import { memoryClient } from "leasehold/memory";
+import { restClient } from "leasehold/rest";
+import { restServer } from "leasehold/rest-server";
+import { upstashClient } from "leasehold/upstash";
+// First, so that it sees what the imports below do.
+import { spring } from "./trap.ts";
+
+interface Env {
+  readonly REST_URL: string;
+  readonly REST_TOKEN: string;
+}
+
+interface Context {
+  waitUntil(work: Promise<unknown>): void;
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+// At global scope, as an application's modules do it: all of this must be inert.
+const idleClient = restClient({ url: "https://nowhere.example", token: "none" });
+createLock(idleClient);
+createCache(idleClient);
+createLock(memoryClient());
+restServer(memoryClient(), { token: "none" });
+Math.random(); // a breach, to show that the traps work
+const touchedAtImport = spring();
+
+// Made by the first request and used by all later ones: they hold settings, and nothing that belongs to a request.
+let lock: Lock | undefined;
+let cache: Cache | undefined;
+const events: LeaseholdEvent[] = [];
+const builds = new Map<string, number>();
+
+function sharedLock({ REST_URL: url, REST_TOKEN: token }: Env): Lock {
+  lock ??= createLock(restClient({ url, token }), { observe: (event) => events.push(event) });
+  return lock;
+}
+
+function sharedCache({ REST_URL: url, REST_TOKEN: token }: Env): Cache {
+  cache ??= createCache(restClient({ url, token }));
+  return cache;
+}
+
+/** The code of the error that the promise rejects with, or what it resolves to. */
+async function outcome(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    return await promise;
+  } catch (error) {
+    return isLockError(error) ? error.code : String(error);
+  }
+}
+
+function facts(): unknown {
+  let cacheField = true;
+  try {
+    new Request("http://x", { cache: "no-store" });
+  } catch {
+    cacheField = false;
+  }
+  return { runtime: navigator.userAgent, touchedAtImport, cacheField };
+}
+
+async function cycle(subject: Lock, name: string): Promise<unknown> {
+  const first = await subject.acquire(name);
+  const contended = await outcome(subject.acquire(name, { waitMs: 0 }));
+  const refused = await subject.tryAcquire(name);
+  const timeout = await outcome(subject.acquire(name, { waitMs: 150 }));
+  const aborted = await outcome(subject.acquire(name, { signal: AbortSignal.timeout(50) }));
+  await first.extend(20_000);
+  const extended = first.remaining() > 10_000;
+  const released = await first.release();
+  const second = await subject.acquire(name);
+  const growing = second.fence > first.fence;
+  await second.release();
+  return { contended, refused, timeout, aborted, extended, released, growing };
+}
+
+async function renewal(env: Env, name: string): Promise<unknown> {
+  const renewals = (): number => events.filter((event) => event.type === "renewed" && event.name === name).length;
+  return sharedLock(env).withLock(name, { leaseMs: 1_000 }, async (lease) => {
+    for (let waited = 0; waited < 400 && renewals() < 2; waited++) await pause(25);
+    return { renewedTwice: renewals() >= 2, held: lease.remaining() > 0, aborted: lease.signal.aborted };
+  });
+}
+
+async function abort(env: Env, name: string): Promise<unknown> {
+  const controller = new AbortController();
+  const task = sharedLock(env).withLock(name, { signal: controller.signal }, async (lease) => {
+    controller.abort(new Error("the caller left"));
+    return String(lease.signal.reason);
+  });
+  const seen = await outcome(task);
+  const next = await sharedLock(env).tryAcquire(name);
+  return { seen, freeAfterwards: (await next?.release()) ?? "still held" };
+}
+
+/** A read whose build takes a while, then a turn under a lock that all readers share. */
+async function read(env: Env, name: string, buildMs: number, waitUntil?: Context["waitUntil"]): Promise<unknown> {
+  const options = { freshMs: 60_000, leaseMs: buildMs + 1_000, waitUntil };
+  const { value, status } = await sharedCache(env).getEntry(name, options, async () => {
+    const count = (builds.get(name) ?? 0) + 1;
+    builds.set(name, count);
+    await pause(buildMs);
+    return `build ${count}`;
+  });
+  const fence = await sharedLock(env).withLock(name, (lease) => lease.fence);
+  return { value, status, fence };
+}
+
+const worker = {
+  async fetch(request: Request, env: Env, context: Context): Promise<Response> {
+    const { pathname, searchParams } = new URL(request.url);
+    const name = searchParams.get("name") ?? "";
+    const buildMs = Number(searchParams.get("buildMs"));
+    const waitUntil = (work: Promise<unknown>): void => context.waitUntil(work);
+    const scenarios: Record<string, () => unknown> = {
+      "/facts": facts,
+      "/lock": () => cycle(sharedLock(env), name),
+      "/upstash": () => {
+        const redis = new Redis({ url: env.REST_URL, token: env.REST_TOKEN, enableTelemetry: false });
+        return cycle(createLock(upstashClient(redis)), name);
+      },
+      "/renewal": () => renewal(env, name),
+      "/abort": () => abort(env, name),
+      "/read": () => read(env, name, buildMs),
+      "/read-with-waitUntil": () => read(env, name, buildMs, waitUntil),
+      "/builds": () => builds.get(name) ?? 0,
+      "/invalidate": async () => (await sharedCache(env).invalidate(name)) ?? "done",
+    };
+    const scenario = scenarios[pathname];
+    return scenario === undefined ? new Response(null, { status: 404 }) : Response.json(await scenario());
+  },
+};
+
+export default worker;
