@@ -5,7 +5,7 @@
  */
 import { fromPayload, jsonCodec, toPayload } from "./cache/codec.ts";
 import { askEntry, type CacheContext, noAnswer, type Place } from "./cache/context.ts";
-import { Flights } from "./cache/flights.ts";
+import { createFlights, type Flights } from "./cache/flights.ts";
 import {
   type Build,
   type CacheOptions,
@@ -14,7 +14,7 @@ import {
   type GetOptions,
   type StoreOptions,
 } from "./cache/options.ts";
-import { abortedError, type Given } from "./cache/reader.ts";
+import type { Given } from "./cache/reader.ts";
 import { storeValue, voidEntry } from "./cache/write.ts";
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
@@ -27,7 +27,10 @@ import { checkClient, checkFunction, checkName, checkPrefix } from "./validate.t
 export interface CacheEntry<T> {
   /** As it is stored, read again: also for the caller that built it, so that all callers get the same. */
   readonly value: T;
-  /** "hit": it was there. "built": this call built it. "waited": another built it while this call ran. */
+  /**
+   * "hit": it was there. "stale": it is no longer fresh, but another builds, or a build failed or is slow. "built": this
+   * call built it. "waited": another built it while this call ran.
+   */
   readonly status: Given["status"];
   /** Larger than that of any value stored before under this key; 0 for one that was built without Redis. */
   readonly fence: number;
@@ -65,11 +68,12 @@ export interface Cache {
   set(key: string, value: unknown, options: StoreOptions): Promise<boolean>;
   /**
    * Drops the value. Once it has resolved, no read that begins later gets what was built before. `DEL` of the key from
-   * any tool does the same.
+   * any tool does the same. With `soft` the value is only no longer fresh: reads that take it have it within the
+   * `staleMs` and `errorMs` that it was stored with.
    *
    * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
    */
-  invalidate(key: string): Promise<void>;
+  invalidate(key: string, options?: { readonly soft?: boolean | undefined }): Promise<void>;
   /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
   peek<T>(key: string): Promise<CachePeek<T> | undefined>;
 }
@@ -97,20 +101,24 @@ export interface Cache {
 export function createCache(client: CommandClient, options: CacheOptions = {}, environment?: Environment): Cache {
   const { prefix = "cache", observe, waitUntil } = options;
   checkPrefix(prefix);
-  if (observe !== undefined) checkFunction("observe", observe);
-  if (waitUntil !== undefined) checkFunction("waitUntil", waitUntil);
+  checkFunction("observe", observe, true);
+  checkFunction("waitUntil", waitUntil, true);
   const node = createNode(checkClient(client), 1);
   const codec = jsonCodec;
-  let flights: Flights | undefined;
-  let made: CacheContext | undefined;
-  // At the first call, as some runtimes forbid clocks and chance before.
-  const context = (): CacheContext => (made ??= { env: environment ?? systemEnvironment(), node, codec, observe });
+  // Made at the first call, as some runtimes forbid clocks and chance before.
+  let made: { readonly context: CacheContext; readonly flights: Flights } | undefined;
+  const start = (): { readonly context: CacheContext; readonly flights: Flights } => {
+    const context = { env: environment ?? systemEnvironment(), node, codec, observe };
+    made ??= { context, flights: createFlights(context) };
+    return made;
+  };
   const placeOf = (key: string): Place => ({ name: key, key: cacheKey(prefix, checkName("key", key)) });
-  const detached = async <T>({ key }: Place, work: Promise<T>): Promise<T> => {
+  const change = async <T>(place: Place, work: (context: CacheContext) => Promise<T>): Promise<T> => {
+    const { context, flights } = start();
     try {
-      return await work;
+      return await work(context);
     } finally {
-      flights?.detach(key); // also when it is unknown what has happened
+      flights.detach(place.key); // also when it is unknown what has happened
     }
   };
 
@@ -119,25 +127,23 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
       return (await cache.getEntry(key, options, build)).value;
     },
     async getEntry<T>(key: string, options: GetOptions, build: Build<T>) {
-      const wanted = checkGet(options, build, { ...placeOf(key), waitUntil });
-      if (wanted.signal?.aborted) throw abortedError(key, wanted.signal);
-      flights ??= new Flights(context());
-      const { payload, ...given } = await flights.read(wanted);
+      const wanted = checkGet({ ...placeOf(key), waitUntil }, options ?? {}, build);
+      const { payload, ...given } = await start().flights.read(wanted);
       return { value: fromPayload(codec, key, payload) as T, ...given };
     },
     async set(key, value, options) {
       const place = placeOf(key);
-      checkStore(options);
+      const windows = checkStore(options ?? {});
       const payload = toPayload(codec, key, value);
-      return detached(place, storeValue(context(), place, payload, options));
+      return change(place, (context) => storeValue(context, place, payload, windows));
     },
-    async invalidate(key) {
+    async invalidate(key, { soft = false } = {}) {
       const place = placeOf(key);
-      await detached(place, voidEntry(context(), place));
+      await change(place, (context) => voidEntry(context, place, soft));
     },
     async peek<T>(key: string) {
       const place = placeOf(key);
-      const answer = await askEntry(context(), place, electScript, ["", 0, codec.prefix, 0]);
+      const answer = await askEntry(start().context, place, electScript, ["", 0, codec.prefix, 0]);
       if (answer.kind !== "reply") throw noAnswer("peek at", place, answer);
       const { payload, fence, leftMs } = answer.reply;
       return payload === undefined

@@ -69,6 +69,14 @@ export const fail: Twin = (redis, entry, token, fence, firstMs, longestMs) => {
   return [1, wait];
 };
 
+export const renew: Twin = (redis, entry, token, fence, leaseMs) => {
+  const { n, get, write } = open(redis, entry);
+  if (get("t") !== token || get("lf") !== fence) return 0;
+  const lease = Number(leaseMs);
+  write(lease + Math.max(lease, 60_000), { lu: Math.max(n("lu"), redis.nowMs + lease) });
+  return 1;
+};
+
 export const invalidate: Twin = (redis, entry, mode) => {
   const { n, fence, write } = open(redis, entry);
   const usual = n("d");

@@ -12,6 +12,7 @@ import { failScript } from "../../src/scripts/fail.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
+import { renewScript } from "../../src/scripts/renew.ts";
 import { integer } from "./arguments.ts";
 import * as cache from "./cache-twins.ts";
 import type { Keyspace } from "./keyspace.ts";
@@ -27,6 +28,7 @@ const twins = new Map<string, Twin>([
   [commitScript.source, cache.commit],
   [failScript.source, cache.fail],
   [invalidateScript.source, cache.invalidate],
+  [renewScript.source, cache.renew],
 ]);
 
 /** Runs the twin of a source, known by its whole text behind any header line. @throws ReplyError */

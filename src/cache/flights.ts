@@ -4,59 +4,73 @@
  *
  * @module
  */
+import { failure } from "../errors.ts";
 import type { CacheContext } from "./context.ts";
 import { Flight } from "./flight.ts";
 import { readEntry } from "./read.ts";
-import { type Given, Reader, type Wanted } from "./reader.ts";
+import type { Given, Reader, Told, Wanted } from "./reader.ts";
 
-export class Flights {
-  readonly #context: CacheContext;
-  readonly #open = new Map<string, Flight>();
-
-  constructor(context: CacheContext) {
-    this.#context = context;
-  }
-
+/** The flights of one cache. */
+export interface Flights {
   /** Resolves with what the reader is given and the requests sent on its behalf. */
-  async read(wanted: Wanted): Promise<Given & { readonly requests: number }> {
-    const reader = new Reader(this.#context.env, wanted);
-    this.#seat([reader]);
-    const given = await reader.given;
-    return { ...given, requests: reader.requests };
-  }
-
+  read(wanted: Wanted): Promise<Given & { readonly requests: number }>;
   /** Whoever reads from now on asks anew: what is under way may rest on the past. */
-  detach(key: string): void {
-    this.#open.delete(key);
-  }
+  detach(key: string): void;
+}
 
-  #seat(readers: readonly Reader[]): void {
+export function createFlights(context: CacheContext): Flights {
+  const { clock, host } = context.env;
+  const open = new Map<string, Flight>();
+
+  const seat = (readers: readonly Reader[]): void => {
     const [first] = readers;
     if (first === undefined) return;
-    const { key } = first.wanted;
-    const joined = this.#open.get(key);
-    const flight = joined ?? new Flight(this.#context, first.wanted);
+    const { key, waitUntil } = first.wanted;
+    const joined = open.get(key);
+    const flight = joined ?? new Flight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) flight.sitDown(reader);
     if (joined !== undefined) return;
-
-    const close = (): void => {
-      if (this.#open.get(key) === flight) this.#open.delete(key);
-    };
-    if (!this.#context.env.host.isolatesRequests) this.#open.set(key, flight);
-    flight.deserted.addEventListener("abort", close);
-    const flown = this.#fly(flight).then(() => {
-      close();
-      this.#seat(flight.readers); // they sat down too late for what there was, and ask again, together
+    if (!host.isolatesRequests) open.set(key, flight);
+    const flown = fly(flight).then(() => {
+      flight.detach();
+      seat(flight.readers()); // they sat down too late for what there was, and ask again, together
     });
-    first.wanted.waitUntil?.(flown);
-  }
+    waitUntil?.(flown);
+  };
 
-  async #fly(flight: Flight): Promise<void> {
-    await null; // whoever calls in this same turn sits down in time for the first question
-    try {
-      await readEntry(flight);
-    } catch (error) {
-      flight.refuse(flight.readers, error);
-    }
+  return {
+    async read(wanted) {
+      const { name, signal, waitMs } = wanted;
+      const aborted = (): unknown =>
+        failure("aborted", "get", name, "the caller's signal aborted", { cause: signal?.reason });
+      if (signal?.aborted) throw aborted();
+      let tell: (told: Told) => void = () => {};
+      const told = new Promise<Told>((resolve) => {
+        tell = resolve;
+      });
+      const reader: Reader = { wanted, startedAt: clock.now(), requests: 0, isOverdue: !waitMs, satDownAt: 0, tell };
+      const onAbort = (): void => reader.seat?.dismiss(reader, aborted());
+      const cancel = clock.after(waitMs, true, () => {
+        reader.isOverdue = true;
+        reader.seat?.expire();
+      });
+      signal?.addEventListener("abort", onAbort);
+      seat([reader]);
+      const outcome = await told;
+      cancel();
+      signal?.removeEventListener("abort", onAbort);
+      if ("error" in outcome) throw outcome.error;
+      return { ...outcome, requests: reader.requests };
+    },
+    detach: (key) => void open.delete(key),
+  };
+}
+
+async function fly(flight: Flight): Promise<void> {
+  await null; // whoever calls in this same turn sits down in time for the first question
+  try {
+    await readEntry(flight);
+  } catch (error) {
+    flight.tell(flight.readers(), { error });
   }
 }

@@ -22,7 +22,9 @@ export interface CacheOptions {
   readonly observe?: Observer | undefined;
   /**
    * Receives every read that may build, on hosts that freeze after the response: `(work) => ctx.waitUntil(work)`. So
-   * those who wait elsewhere get their value although the request that builds it is over.
+   * those who wait elsewhere get their value although the request that builds it is over; and a caller that takes a
+   * stale value gets it at once, while its build goes on. Without it such a caller waits for its own build, as a promise
+   * that nobody keeps may never run. On a server that stays up, `() => {}` will do.
    */
   readonly waitUntil?: WaitUntil | undefined;
 }
@@ -31,23 +33,56 @@ export interface CacheOptions {
 export interface StoreOptions {
   /** How long it is served without a question, in whole ms from when it is stored: 1 ms to 365 days. */
   readonly freshMs: number;
+  /**
+   * For how long after that it may be served while another builds. In a read: also whether this caller takes such a
+   * value; 0 for never.
+   *
+   * @default {0}
+   */
+  readonly staleMs?: number | undefined;
+  /**
+   * For how long after `freshMs` it may be served where a build fails or is slow. In a read: also whether this caller
+   * takes such a value; 0 for never.
+   *
+   * @default {0}
+   */
+  readonly errorMs?: number | undefined;
 }
 
 /** Settings of a read. */
 export interface GetOptions extends StoreOptions {
   /**
-   * How long one build keeps others from building, in ms. A build that takes longer is still stored if nobody has
-   * started another.
+   * How long a build keeps others from building after the process that runs it has died, in ms. While it runs it is
+   * renewed.
    *
    * @default {10_000}
    */
   readonly leaseMs?: number | undefined;
   /**
-   * How long to wait for another's build, in ms from the call; 0 never waits. One's own build has as long as it takes.
+   * When a build that still runs has failed, in ms: its signal aborts, and others may build.
+   *
+   * @default {60_000; 25_000 with waitUntil, as hosts end such work after 30 s; leaseMs if that is more}
+   */
+  readonly maxHoldMs?: number | undefined;
+  /**
+   * How long to wait for another's build, in ms from the call; 0 never waits.
    *
    * @default {10_000}
    */
   readonly waitMs?: number | undefined;
+  /**
+   * After how many ms of its own build a caller gets the old value, if there is one that it takes. The build goes on.
+   *
+   * @default {it waits}
+   */
+  readonly softTimeoutMs?: number | undefined;
+  /**
+   * After how many ms of its own build a caller gets the old value, if there is one that it takes, or else "timeout". The
+   * build goes on.
+   *
+   * @default {it waits}
+   */
+  readonly hardTimeoutMs?: number | undefined;
   /**
    * When Redis gives no definite answer: "build" without storing, one build at a time for a key in this process, or
    * "throw" the error "unavailable".
@@ -64,28 +99,33 @@ export interface GetOptions extends StoreOptions {
 /** Makes a value: from the database, an API, or wherever it comes from. */
 export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
 
+/** How long a value may be served. */
+export type Windows = Pick<Wanted, "freshMs" | "staleMs" | "errorMs">;
+
+/** How long what a caller stores may be served. @throws LockError "config" */
+export function checkStore({ freshMs, staleMs = 0, errorMs = 0 }: StoreOptions): Windows {
+  checkDuration("freshMs", freshMs, 1);
+  checkDuration("staleMs", staleMs);
+  checkDuration("errorMs", errorMs);
+  return { freshMs, staleMs, errorMs };
+}
+
 /** What a read asks for, with its defaults. @throws LockError "config" */
-export function checkGet<T>(
-  options: GetOptions,
-  build: Build<T>,
+export function checkGet(
   place: Place & Pick<GetOptions, "waitUntil">,
+  options: GetOptions,
+  build: Build<unknown>,
 ): Wanted {
-  const { freshMs, leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build", signal } = checkStore(options);
-  const { waitUntil = place.waitUntil } = options;
-  if (waitUntil !== undefined) checkFunction("waitUntil", waitUntil);
+  const { leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build", signal, waitUntil = place.waitUntil } = options;
+  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000), softTimeoutMs, hardTimeoutMs } = options;
+  const limits = { waitMs, maxHoldMs, softTimeoutMs, hardTimeoutMs };
   checkLeaseMs(leaseMs);
-  checkDuration("waitMs", waitMs);
+  for (const [option, ms] of Object.entries(limits)) if (ms !== undefined) checkDuration(option, ms);
   checkSignal(signal);
   checkFunction("build", build);
+  checkFunction("waitUntil", waitUntil, true);
   if (onRedisDown !== "build" && onRedisDown !== "throw") {
     throw invalid("onRedisDown", onRedisDown, '"build" or "throw"');
   }
-  return { ...place, freshMs, leaseMs, waitMs, onRedisDown, signal, waitUntil, build };
-}
-
-/** @throws LockError "config" */
-export function checkStore<Options extends StoreOptions>(options: Options): Options {
-  if (typeof options !== "object" || options === null) throw invalid("options", options, "an object with freshMs");
-  checkDuration("freshMs", options.freshMs, 1);
-  return options;
+  return { ...place, ...checkStore(options), ...limits, leaseMs, onRedisDown, signal, waitUntil, build };
 }

@@ -11,7 +11,7 @@ import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
 import { askEntry, type CacheContext, noAnswer, type Place } from "./context.ts";
-import type { StoreOptions } from "./options.ts";
+import type { Windows } from "./options.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
 const setLeaseMs = 10_000;
@@ -26,7 +26,7 @@ export async function storeValue(
   context: CacheContext,
   place: Place,
   payload: string,
-  { freshMs }: StoreOptions,
+  { freshMs, staleMs, errorMs }: Windows,
 ): Promise<boolean> {
   const { codec, env } = context;
   const token = newToken(env.random);
@@ -35,15 +35,17 @@ export async function storeValue(
     place,
     await askEntry(context, place, electScript, [token, setLeaseMs, codec.prefix, 2]),
   );
-  const args = [token, String(elected.attempt), codec.prefix, payload, freshMs, 0, 0];
+  const args = [token, String(elected.attempt), codec.prefix, payload, freshMs, staleMs, errorMs];
   return reply("set", place, await askEntry(context, place, commitScript, args)).type === "stored";
 }
 
-/** Voids what stands and every election: no value built before this is served or stored after it. */
-export async function voidEntry(context: CacheContext, place: Place): Promise<void> {
+/**
+ * Voids every election, and what stands: no value built before this is stored after it, nor, if it is hard, served.
+ */
+export async function voidEntry(context: CacheContext, place: Place, soft: boolean): Promise<void> {
   const { clock } = context.env;
   const startedAt = clock.now().monotonic;
-  const answer = await askEntry(context, place, invalidateScript, [1]);
+  const answer = await askEntry(context, place, invalidateScript, [soft ? 0 : 1]);
   const { fence } = reply("invalidate", place, answer);
   notify(context.observe, {
     type: "invalidated",

@@ -3,12 +3,10 @@ import { entryPrelude } from "./entry.ts";
 import { integers } from "./integers.ts";
 
 /** Whether a value was stored. A refusal may bring the newer value that stands instead. */
-export type CommitReply =
-  | { readonly type: "stored" }
-  | {
-      readonly type: "gone" | "invalidated" | "superseded";
-      readonly newer?: { readonly payload: string; readonly fence: number };
-    };
+export interface CommitReply {
+  readonly type: "stored" | "gone" | "invalidated" | "superseded";
+  readonly newer?: { readonly payload: string; readonly fence: number };
+}
 
 /**
  * COMMIT: stores a value if this election still stands, which needs both its token and its fence: a late copy of an
@@ -41,11 +39,10 @@ w(fresh + last + 60000, 'p', ARGV[4], 'f', ARGV[2], 'd', s(d), 't', '', 'ls', '0
 return { 1, fence }`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
-    const [verdict, fence] = integers(reply.slice(0, 2), 2) ?? [];
-    if (verdict === 1) return { type: "stored" };
-    const refused = verdict === 0 ? "gone" : verdict === -1 ? "invalidated" : verdict === -2 ? "superseded" : undefined;
-    if (refused === undefined || fence === undefined) return undefined;
+    const [code = 2, fence = 0] = integers(reply.slice(0, 2), 2) ?? [];
+    const type = (["superseded", "invalidated", "gone", "stored"] as const)[code + 2];
     const payload: unknown = reply[2];
-    return typeof payload === "string" ? { type: refused, newer: { payload, fence } } : { type: refused };
+    if (type === undefined) return undefined;
+    return typeof payload === "string" ? { type, newer: { payload, fence } } : { type };
   },
 };

@@ -2,8 +2,11 @@ import type { Script } from "../script.ts";
 import { entryPrelude } from "./entry.ts";
 import { integers } from "./integers.ts";
 
-/** Whether this election was given back, and for how long nobody is elected now. */
-export type FailReply = { readonly type: "released"; readonly backOffMs: number } | { readonly type: "over" };
+/** Whether this election was given back, or was over already; and for how long nobody is elected now. */
+export interface FailReply {
+  readonly type: "released" | "over";
+  readonly backOffMs?: number;
+}
 
 /**
  * FAIL: gives an election back. After a failed build nobody is elected for a while, twice as long with each failure in

@@ -65,7 +65,7 @@ describe("an election", () => {
 
   test("11: is not stormed at the end of a lease: those who wait come one by one, and one wins", async () => {
     const { clock, process, slow } = world();
-    const dying = process();
+    const dying = process({ faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
     void dying.cache.get("k", { ...fresh, leaseMs: 2 * second }, slow(1e6, 0)).catch(() => {});
     await clock.advance(10);
     const ends = clock.monotonic - 10 + 2 * second;
@@ -103,7 +103,7 @@ describe("a commit", () => {
 
   test("4: that comes late is refused, and its caller gets the newer value", async () => {
     const { clock, process, slow } = world();
-    const a = process();
+    const a = process({ faults: always("renew", { lose: "request" }) });
     const b = process();
     const late = a.cache.getEntry("k", { ...fresh, leaseMs: 50 }, slow(200, "late"));
     await clock.advance(60);

@@ -135,7 +135,7 @@ describe("readers of one process", () => {
   test("do not join it either when the invalidation had no answer", async () => {
     const { clock, process, slow } = world();
     const { cache } = process({ faults: (verb) => (verb === "invalidate" ? { lose: "reply" } : undefined) });
-    const first = cache.getEntry("k", fresh, slow(60_000, "old"));
+    const first = cache.getEntry("k", fresh, slow(40_000, "old"));
     await clock.advance(50);
     await refusal(clock.until(cache.invalidate("k")), "unavailable");
     expect(
@@ -173,7 +173,7 @@ describe("readers of one process", () => {
 
   test("go on waiting, and build themselves, when the one who asked first has gone", async () => {
     const { clock, process, slow } = world();
-    const a = process();
+    const a = process({ faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
     const b = process();
     const controller = new AbortController();
     const stuck = a.cache.get("k", { ...fresh, leaseMs: 2_000, signal: controller.signal }, slow(1e6, 0));

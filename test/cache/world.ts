@@ -12,14 +12,24 @@ import type { Clock } from "../../src/clock.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
 import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
+import type { Script } from "../../src/script.ts";
 import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
 import { failScript } from "../../src/scripts/fail.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { renewScript } from "../../src/scripts/renew.ts";
 import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
 import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
-export type Verb = "elect" | "commit" | "fail" | "invalidate";
+export type Verb = "elect" | "commit" | "fail" | "renew" | "invalidate";
+
+const scripts: Record<Verb, Script<unknown>> = {
+  elect: electScript,
+  commit: commitScript,
+  fail: failScript,
+  renew: renewScript,
+  invalidate: invalidateScript,
+};
 
 /** One process: its cache, what it sent and what it told. */
 export interface Process {
@@ -51,12 +61,11 @@ export interface World {
   pass(ms: number): Promise<void>;
 }
 
-const scripts = [electScript, commitScript, failScript, invalidateScript];
-
 /** Which script a command runs. */
 export function verbOf([, source]: Command): Verb {
-  const name = scripts.find((script) => String(source).endsWith(script.source))?.name;
-  if (name === "elect" || name === "commit" || name === "fail" || name === "invalidate") return name;
+  for (const [verb, script] of Object.entries(scripts)) {
+    if (String(source).endsWith(script.source)) return verb as Verb;
+  }
   throw new Error("Cannot tell which script this is");
 }
 
