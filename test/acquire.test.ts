@@ -275,7 +275,7 @@ describe("acquire() of a name that another holds", () => {
   });
 
   test("when waitMs is over it is a timeout with contention as its cause, never late", async () => {
-    const { lock, other, clock } = oneRedis();
+    const { lock, other, clock } = oneRedis({}, { always: { requestMs: 20, replyMs: 20 } });
     await other.acquire("job", { leaseMs: 60_000 });
     const began = clock.monotonic;
     const error = await lockError(clock.until(lock.acquire("job", { waitMs: 3_000 })), "timeout");

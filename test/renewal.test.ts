@@ -150,6 +150,19 @@ describe("renewal without an answer", () => {
     expect(types(world)).not.toContain("lost");
   });
 
+  test("is tried again in the same instant", async () => {
+    const sentAt: number[] = [];
+    const world = oneRedis({ leaseMs: 10_000 }, (command) => {
+      if (verbOf(command) !== "extend") return undefined;
+      sentAt.push(world.clock.monotonic);
+      return sentAt.length === 1 ? { requestMs: 5, fail: new Error("ECONNRESET") } : undefined;
+    });
+    const { running } = await holding(world, 6_000);
+    await world.clock.until(running);
+    expect(sentAt).toHaveLength(2);
+    expect((sentAt[1] ?? 0) - (sentAt[0] ?? 0)).toBe(5);
+  });
+
   test("is neither a renewal nor a loss: the old deadline stands", async () => {
     const world = oneRedis({ leaseMs: 10_000 }, { extend: [{ fail: new Error("ECONNRESET") }] });
     const { running } = await holding(world, 6_000);

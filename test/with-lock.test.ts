@@ -308,6 +308,17 @@ describe("withLock() with the caller's signal", () => {
     expect(seen).toBe(reason);
   });
 
+  test("an abort after the task has released by itself does not reach the lease's signal", async () => {
+    const { lock } = oneRedis();
+    const { controller } = countingSignal();
+    const aborted = await lock.withLock("job", { signal: controller.signal }, async (lease) => {
+      await lease.release();
+      controller.abort(reason);
+      return lease.signal.aborted;
+    });
+    expect(aborted).toBe(false);
+  });
+
   test("an abort after the end does nothing", async () => {
     const { lock } = oneRedis();
     const { controller } = countingSignal();
