@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { sleep } from "./clock.ts";
+import { msSince, sleep } from "./clock.ts";
 import type { Signal } from "./command.ts";
 import type { LockContext } from "./context.ts";
 import { failure, type LockError } from "./errors.ts";
@@ -16,19 +16,22 @@ import { retryDelayMs } from "./wait.ts";
 
 /** What one attempt came to, and what it cost. */
 export type Outcome = { readonly cost: Cost } & (
-  | { readonly held: HeldLease; readonly error?: undefined; readonly again?: undefined }
+  | { readonly held: HeldLease; readonly error?: undefined; readonly atOnce?: undefined }
   | {
       readonly held?: undefined;
       /** "contended" where another holds it. Its `retryAfterMs` bounds the next pause: from above there, else from below. */
       readonly error: LockError;
-      /** When to try again; by the schedule unless it says otherwise. */
-      readonly again?: "at once" | "never" | undefined;
+      /** Try again at once, instead of by the schedule. */
+      readonly atOnce?: boolean;
     }
 );
 
 /** How one kind of lock tries, with what it must remember between tries. */
 export interface Attempts {
-  /** Tries once, and answers within `withinMs` where that is shorter than the node time-outs. Never hangs. */
+  /**
+   * Tries once, and answers within `withinMs` where that is shorter than the node time-outs. Never hangs. Rejects where
+   * trying again is of no use.
+   */
   next(signal: Signal | undefined, withinMs: number): Promise<Outcome>;
   /** Nothing more is tried: cleans up what an unanswered try may have left, if there was one. Never rejects. */
   giveUp(): Promise<void>;
@@ -51,63 +54,51 @@ export interface Waiting {
  * 3. On giving up, whatever may have been left behind is rolled back before the error is thrown.
  */
 export async function acquire(
-  { env, nodes, floorMs, observe }: LockContext,
+  { env: { clock, random }, nodes, floorMs, observe }: LockContext,
   attempts: Attempts,
   { name, waitMs, signal }: Waiting,
 ): Promise<HeldLease> {
-  const startedAt = env.clock.now();
-  const waitedMs = (): number => env.clock.now().monotonic - startedAt.monotonic;
+  const startedAt = clock.now();
   let requests = 0;
   let withinMs = Infinity;
-  let failed: LockError | undefined;
-
-  for (let retry = 1; !failed; retry += 1) {
-    const { held, error, again, cost } = await attempts.next(signal, withinMs);
-    requests += cost.requests;
-    const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs() };
-    if (held) {
-      const { lease, holding } = held;
-      notify(observe, { type: "acquired", fence: lease.fence, remainingMs: holding.remainingMs(), ...happened });
-      return held;
-    }
-    if (signal?.aborted) {
-      failed = failure("aborted", "acquire", name, "the caller's signal aborted", { cause: signal.reason });
-      break;
-    }
-    const { nodes: reports, retryAfterMs = 0 } = error;
-    const contended = error.code === "contended";
-    if (contended) notify(observe, { type: "contended", retryAfterMs: error.retryAfterMs, ...happened });
-    if (again === "at once") continue;
-
-    const roundTripMs = Math.max(
-      ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 }))),
-    );
-    const leftMs = waitMs - waitedMs();
-    const leastMs = contended ? 0 : retryAfterMs;
-    const mostMs = leftMs - roundTripMs;
-    if (again === "never" || mostMs <= leastMs) {
-      failed = error;
-      if (contended && waitMs) {
-        const details = { nodes: reports, retryAfterMs: error.retryAfterMs, cause: error };
-        failed = failure(
-          "timeout",
-          "acquire",
-          name,
-          `another held it for all of waitMs: current value is ${waitMs}`,
-          details,
-        );
+  try {
+    for (let retry = 1; ; retry += 1) {
+      const { held, error, atOnce, cost } = await attempts.next(signal, withinMs);
+      requests += cost.requests;
+      const waitedMs = msSince(clock, startedAt);
+      const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs };
+      if (held) {
+        const { fence } = held.lease;
+        notify(observe, { type: "acquired", fence, remainingMs: held.lease.remaining(), ...happened });
+        return held;
       }
-      break;
+      if (signal?.aborted) {
+        throw failure("aborted", "acquire", name, "the caller's signal aborted", { cause: signal.reason });
+      }
+      const { retryAfterMs } = error;
+      const contended = error.code === "contended";
+      if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
+      if (atOnce) continue;
+
+      const roundTripMs = Math.max(
+        ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 }))),
+      );
+      const leftMs = waitMs - waitedMs;
+      const leastMs = contended ? 0 : (retryAfterMs ?? 0);
+      const mostMs = leftMs - roundTripMs;
+      if (mostMs <= leastMs) {
+        if (!contended || !waitMs) throw error;
+        const reason = `another held it for all of waitMs: current value is ${waitMs}`;
+        throw failure("timeout", "acquire", name, reason, { nodes: error.nodes, retryAfterMs, cause: error });
+      }
+      const holderMs = contended ? retryAfterMs : undefined;
+      const delayMs = retryDelayMs({ retry, waitedMs, holderMs, chance: uniform(random, 0, 1) });
+      const pauseMs = Math.min(mostMs, Math.max(leastMs, delayMs));
+      withinMs = Math.max(floorMs, leftMs - pauseMs);
+      await sleep(clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
     }
-    const holderMs = contended ? error.retryAfterMs : undefined;
-    const chance = uniform(env.random, 0, 1);
-    const pauseMs = Math.min(
-      mostMs,
-      Math.max(leastMs, retryDelayMs({ retry, waitedMs: waitedMs(), holderMs, chance })),
-    );
-    withinMs = Math.max(floorMs, leftMs - pauseMs);
-    await sleep(env.clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
+  } catch (error) {
+    await attempts.giveUp();
+    throw error;
   }
-  await attempts.giveUp();
-  throw failed;
 }

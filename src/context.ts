@@ -5,6 +5,7 @@
  */
 import type { Environment } from "./environment.ts";
 import type { Observer } from "./events.ts";
+import type { LockKeys } from "./keys.ts";
 import type { Node } from "./node.ts";
 
 /** Receives work that may outlive the call, such as `ctx.waitUntil` of a Worker; it must be bound to its object. */
@@ -20,6 +21,13 @@ export interface LockContext {
   readonly floorMs: number;
   readonly observe: Observer | undefined;
   readonly waitUntil: WaitUntil | undefined;
+}
+
+/** What one acquisition asks for. */
+export interface Wanted {
+  readonly name: string;
+  readonly keys: LockKeys;
+  readonly leaseMs: number;
 }
 
 /**

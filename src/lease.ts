@@ -4,9 +4,9 @@
  * @module
  */
 import type { Signal } from "./command.ts";
-import { settle } from "./context.ts";
+import { type LockContext, settle } from "./context.ts";
 import { isLockError } from "./errors.ts";
-import type { Holding } from "./holding.ts";
+import { createHolding, type Grant, type Holding } from "./holding.ts";
 import { tooFewAnswers } from "./node.ts";
 import { createRelease, type ReleaseOutcome } from "./release.ts";
 import { checkLeaseMs } from "./validate.ts";
@@ -79,25 +79,24 @@ export interface HeldLease {
   close(): Promise<void>;
 }
 
-/** Gives a holding its public face. */
-export function createLease(holding: Holding): HeldLease {
-  const { context, grant } = holding;
+/** Gives what was granted its public face. */
+export function createLease(context: LockContext, grant: Grant): HeldLease {
   const { name, keys, token, fence } = grant;
+  const holding = createHolding(context, grant);
   const release = createRelease(holding);
-  holding.watch();
 
   const methods: LeaseMethods = {
     name,
     key: keys.lock,
     token,
     fence,
-    remaining: () => holding.remainingMs(),
+    remaining: holding.remainingMs,
     get signal() {
       holding.remainingMs(); // so that the first look after a freeze finds it aborted
       return holding.controller.signal;
     },
     assertHeld() {
-      if (holding.endedBy) throw holding.error;
+      if (holding.ending()) throw holding.lostError();
     },
     async extend(leaseMs = grant.leaseMs) {
       checkLeaseMs(leaseMs);
@@ -105,19 +104,19 @@ export function createLease(holding: Holding): HeldLease {
       const { extended, round } = await holding.extend(leaseMs, true);
       methods.assertHeld();
       if (!extended) throw tooFewAnswers("extend the lease on", name, round.answers);
-      holding.tell({ type: "extended", remainingMs: holding.remainingMs() }, round.cost);
+      holding.tell({ type: "extended", remainingMs: holding.remainingMs(), ...round.cost });
       return lease;
     },
     async release() {
       const released = release();
-      if (context.waitUntil) void settle(context, released);
+      void settle(context, released);
       return released;
     },
   };
 
   // While the lease lasts nobody else can have the lock, so a lost request is worth a second one.
   const close = (): Promise<void> => {
-    const again = !holding.endedBy;
+    const again = !holding.ending();
     return settle(
       context,
       release().catch((error: unknown) => (again && isLockError(error, "unavailable") ? release() : undefined)),

@@ -5,10 +5,10 @@
  */
 import { type Attempts, acquire } from "./acquire.ts";
 import type { Signal } from "./command.ts";
-import type { LockContext, WaitUntil } from "./context.ts";
+import type { LockContext, WaitUntil, Wanted } from "./context.ts";
 import { isLockError, type LockError } from "./errors.ts";
 import type { Observer } from "./events.ts";
-import { type LockKeys, lockKeys } from "./keys.ts";
+import { lockKeys } from "./keys.ts";
 import type { HeldLease, Lease } from "./lease.ts";
 import { checkDuration, checkFunction, checkLeaseMs, checkName, checkPrefix, checkSignal } from "./validate.ts";
 import { runUnderLease, type Task } from "./with-lock.ts";
@@ -97,17 +97,10 @@ export interface Lock {
   tryWithLock<T>(name: string, options: (TryOptions & HoldOptions) | undefined, task: Task<T>): Promise<TryResult<T>>;
 }
 
-/** What one acquisition asks for. */
-export interface Wanted {
-  readonly name: string;
-  readonly keys: LockKeys;
-  readonly leaseMs: number;
-}
-
 /** The methods over any way to attempt. Options are checked here, once, before anything is sent. */
 export function lockMethods(
   options: LockOptions,
-  contextFor: (observe: Observer | undefined, waitUntil: WaitUntil | undefined) => LockContext,
+  participants: () => Omit<LockContext, "observe" | "waitUntil">,
   attemptsFor: (context: LockContext, wanted: Wanted) => Attempts,
 ): Lock {
   const { prefix = "lock", observe } = options;
@@ -118,7 +111,7 @@ export function lockMethods(
   const hold = (name: string, call: AcquireOptions): Promise<HeldLease> => {
     const { leaseMs, waitMs, signal, waitUntil } = checkedCall(call, defaults);
     const keys = lockKeys(prefix, checkName("name", name));
-    const context = contextFor(observe, waitUntil);
+    const context = { ...participants(), observe, waitUntil };
     return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
   };
   const tryHold = async (name: string, call: TryOptions): Promise<HeldLease | LockError> => {

@@ -5,13 +5,13 @@
  */
 import type { Attempts } from "./acquire.ts";
 import type { CommandClient } from "./command.ts";
-import { type LockContext, settle } from "./context.ts";
+import { type LockContext, settle, type Wanted } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { failure } from "./errors.ts";
-import { boundOf, Holding } from "./holding.ts";
+import { usableMs } from "./holding.ts";
 import { createLease } from "./lease.ts";
-import { type Lock, type LockOptions, lockMethods, type Wanted } from "./lock-methods.ts";
-import { type Answer, createNode, type Node, tooFewAnswers } from "./node.ts";
+import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
+import { type Answer, createNode, tooFewAnswers } from "./node.ts";
 import { newToken } from "./random.ts";
 import { rollBack } from "./release.ts";
 import { askAll } from "./round.ts";
@@ -48,16 +48,9 @@ const largestFence = 2 ** 52;
  * ```
  */
 export function createLock(client: CommandClient, options: LockOptions = {}, environment?: Environment): Lock {
-  const node = createNode(checkClient(client), 1);
-  let env = environment;
-  return lockMethods(
-    options,
-    (observe, waitUntil) => {
-      env ??= systemEnvironment();
-      return { env, nodes: [node], quorum: 1, driftFactor: defaultDriftFactor, floorMs, observe, waitUntil };
-    },
-    (context, wanted) => attemptsOnOne(context, node, wanted),
-  );
+  const nodes = [createNode(checkClient(client), 1)];
+  const parts = { nodes, quorum: 1, driftFactor: defaultDriftFactor, floorMs };
+  return lockMethods(options, () => ({ ...parts, env: environment ?? systemEnvironment() }), attemptsOnOne);
 }
 
 /**
@@ -69,30 +62,30 @@ export function createLock(client: CommandClient, options: LockOptions = {}, env
  *    a new one.
  * 4. On giving up, a token of which some try was never definitely answered is rolled back with a tombstone.
  */
-function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }: Wanted): Attempts {
+function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
   const { env, driftFactor } = context;
+  const { name, keys, leaseMs } = wanted;
   let token = newToken(env.random);
   let uncertain = false;
   let triedAtOnce = false;
   let cleaning = Promise.resolve();
 
   const cleanUp = (): void => {
-    cleaning = settle(context, rollBack(context, { name, keys, token, leaseMs }));
+    cleaning = settle(context, rollBack(context, { ...wanted, token }));
     token = newToken(env.random);
     uncertain = false;
   };
-  const granted = (answer: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
-    const holds = [{ leftMs: boundOf(context, answer, remainingMs, leaseMs), uncertain }];
-    const grant = { name, keys, token, fence, leaseMs, flightMs: flightMs(node.trip, leaseMs), holds };
-    const holding = new Holding(context, grant);
+  const granted = ({ from, sentAt, ms }: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
+    const holds = [{ sentAt, remainingMs, leaseMs, uncertain }];
+    const grant = { ...wanted, token, fence, flightMs: flightMs(from.trip, leaseMs), holds };
     const exact = fence <= largestFence;
-    if (exact && !isTooShort(holding.usableMs(), leaseMs)) return { held: createLease(holding) };
+    if (exact && !isTooShort(usableMs(context, grant), leaseMs)) return { held: createLease(context, grant) };
     cleanUp();
-    const reason = exact
-      ? `leaseMs is too short for a round trip of ${Math.ceil(answer.ms)} ms: current value is ${leaseMs}, ` +
-        `the least useful lease is ${leastUsefulLeaseMs(node.trip, driftFactor)}`
-      : `its fence is no longer exact: current value is ${fence}`;
-    return { error: failure("config", "acquire", name, reason), again: exact ? undefined : ("never" as const) };
+    if (!exact) throw failure("config", "acquire", name, `its fence is no longer exact: current value is ${fence}`);
+    const reason =
+      `leaseMs is too short for a round trip of ${Math.ceil(ms)} ms: current value is ${leaseMs}, ` +
+      `the least useful lease is ${leastUsefulLeaseMs(from.trip, driftFactor)}`;
+    return { error: failure("config", "acquire", name, reason) };
   };
 
   return {
@@ -106,7 +99,7 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
         signal,
       });
       const [answer] = answers;
-      const reply = answer?.kind === "reply" ? answer.reply : undefined;
+      const reply = answer?.reply;
       if (answer && reply?.type === "granted") return { ...granted(answer, reply), cost };
       if (reply?.type === "held") {
         const details = { nodes: cost.nodes, retryAfterMs: reply.remainingMs < 0 ? undefined : reply.remainingMs };
@@ -114,11 +107,11 @@ function attemptsOnOne(context: LockContext, node: Node, { name, keys, leaseMs }
       }
       if (reply) token = newToken(env.random); // the node refuses this one for good
       const error = tooFewAnswers("acquire", name, answers);
-      if (answer?.kind === "no-vote" && answer.final) return { error, again: "never", cost };
+      if (answer?.final) throw error;
       if (cost.requests) uncertain = !reply;
       const atOnce = answer?.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
       triedAtOnce ||= atOnce;
-      return { error, again: atOnce ? "at once" : undefined, cost };
+      return { error, atOnce, cost };
     },
     async giveUp() {
       if (uncertain) cleanUp();

@@ -4,10 +4,9 @@
  * @module
  */
 import { sleep } from "./clock.ts";
-import { type LockContext, settle } from "./context.ts";
+import { type LockContext, settle, type Wanted } from "./context.ts";
 import { notify } from "./events.ts";
 import type { Holding } from "./holding.ts";
-import type { LockKeys } from "./keys.ts";
 import { type Answer, tooFewAnswers } from "./node.ts";
 import { askAll, type Round } from "./round.ts";
 import { type ReleaseReply, releaseScript } from "./scripts/release.ts";
@@ -25,67 +24,58 @@ export type ReleaseOutcome =
   | "already-released";
 
 /** One token to let go of. */
-export interface Target {
-  readonly name: string;
-  readonly keys: LockKeys;
+export interface Target extends Wanted {
   readonly token: string;
-  readonly leaseMs: number;
 }
+
+/** What a node has said to a release so far; "unanswered": an earlier try may have deleted the key. */
+type Said = ReleaseReply["type"] | "unanswered";
 
 /**
- * Decides a release from what each node has said so far, undefined for nothing yet: q deletions are "released", more
- * than N - q foreign tokens are "stolen"; when nothing more can come, q definite answers of any kind are "expired", and
- * fewer decide nothing.
+ * The release of one lease, which may take several tries. Returns the function that makes one; calls at the same time
+ * share it.
+ *
+ * 1. A node that answers after an unanswered try has deleted the key in that one, if the lease was held at the first.
+ * 2. q deletions are "released", more than N - q foreign tokens are "stolen".
+ * 3. When nothing more can come, q definite answers of any kind are "expired", and fewer decide nothing.
  */
-export function releaseVerdict(
-  said: readonly (ReleaseReply["type"] | undefined)[],
-  quorum: number,
-  complete: boolean,
-): Exclude<ReleaseOutcome, "already-released"> | undefined {
-  const count = (wanted: ReleaseReply["type"]): number => said.filter((reply) => reply === wanted).length;
-  if (count("deleted") >= quorum) return "released";
-  if (count("foreign") > said.length - quorum) return "stolen";
-  return complete && said.filter((reply) => reply !== undefined).length >= quorum ? "expired" : undefined;
-}
-
-/** The release of one lease, which may take several tries. Returns the function that makes one. */
 export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
   const { context, grant } = holding;
   const { nodes, quorum } = context;
-  const said: (ReleaseReply["type"] | undefined)[] = nodes.map(() => undefined);
-  // Nodes with an earlier try of this release that nobody answered: it may have deleted the key.
-  const unanswered = new Set<number>();
+  const said: Said[] = [];
   let heldAtFirst: boolean | undefined;
-  let settled = false;
-  let running: Promise<ReleaseOutcome> | undefined;
+  let releasing: Promise<ReleaseOutcome> | undefined;
 
+  const verdict = (complete: boolean): "released" | "stolen" | "expired" | undefined => {
+    const count = (...words: Said[]): number => said.filter((word) => words.includes(word)).length;
+    if (count("deleted") >= quorum) return "released";
+    if (count("foreign") > nodes.length - quorum) return "stolen";
+    return complete && count("deleted", "foreign", "absent") >= quorum ? "expired" : undefined;
+  };
   const attempt = async (): Promise<ReleaseOutcome> => {
-    heldAtFirst ??= !holding.endedBy;
-    holding.finish("released");
+    heldAtFirst ??= !holding.ending();
+    holding.end("released");
     const uncertain = grant.holds.some((hold) => hold.uncertain);
-    const { answers, cost } = await askRelease(context, grant, uncertain, (answer, index) => {
-      if (answer.kind !== "reply") unanswered.add(index);
-      else said[index] = unanswered.has(index) && heldAtFirst ? "deleted" : answer.reply.type;
-      return !!releaseVerdict(said, quorum, false);
+    const { answers, cost } = await askRelease(context, grant, uncertain, ({ reply }, index) => {
+      const before = said[index];
+      if (!reply) said[index] = before ?? "unanswered";
+      else if (before === "unanswered" && heldAtFirst) said[index] = "deleted";
+      else if (before !== "deleted") said[index] = reply.type;
+      return !!verdict(false);
     });
-    const outcome = releaseVerdict(said, quorum, answers.length === nodes.length);
+    const outcome = verdict(answers.length === nodes.length);
     if (outcome) {
-      settled = true;
-      holding.tell({ type: "released", outcome }, cost);
+      releasing = Promise.resolve("already-released");
+      holding.tell({ type: "released", outcome, ...cost });
       return outcome;
     }
+    releasing = undefined;
     const error = tooFewAnswers("release the lease on", grant.name, answers);
-    holding.tell({ type: "release-failed", code: error.code }, cost);
+    holding.tell({ type: "release-failed", code: error.code, ...cost });
     throw error;
   };
 
-  return async () => {
-    if (settled) return "already-released";
-    running ??= attempt().finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
+  return () => (releasing ??= attempt());
 }
 
 /**
@@ -95,7 +85,7 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
  */
 export async function rollBack(context: LockContext, target: Target, retry = 1): Promise<void> {
   const { answers, cost } = await askRelease(context, target, true);
-  const nodes = answers.flatMap(({ kind, from }) => (kind === "reply" ? [] : [from]));
+  const nodes = answers.filter(({ reply }) => !reply).map(({ from }) => from);
   const confirmed = !nodes.length;
   notify(context.observe, { type: "rolled-back", confirmed, name: target.name, ...cost });
   if (confirmed || retry >= 3) return;

@@ -23,35 +23,32 @@ export function startRenewal(holding: Holding): () => void {
   const { context, grant } = holding;
   const { clock, random } = context.env;
   let cancel = (): void => {};
-  let stopped = false;
-  const answerMs = (): number => Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
-  const after = (ms: number, failures: number): void => {
+
+  const schedule = (failures: number): void => {
+    const answerMs = Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
+    const left = holding.remainingMs();
+    const threeAttempts = 3 * 1.5 * answerMs;
+    const ms = failures
+      ? pauseMs(failures, answerMs)
+      : Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1);
     cancel = clock.after(ms, false, () => {
-      renew(failures).catch(() => stopped || after(pauseMs(failures, answerMs()), failures + 1));
+      renew(failures).catch(() => holding.ending() || schedule(failures + 1));
     });
   };
-  const scheduleNext = (): void => {
-    const left = holding.remainingMs();
-    const threeAttempts = 3 * 1.5 * answerMs();
-    after(Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1), 0);
-  };
   const renew = async (failures: number): Promise<void> => {
-    if (holding.endedBy) return;
+    if (holding.ending()) return;
     const { extended, round } = await holding.extend(grant.leaseMs, false);
-    if (stopped || holding.endedBy) return;
-    holding.tell({ type: extended ? "renewed" : "renewal-unknown", remainingMs: holding.remainingMs() }, round.cost);
-    if (extended) scheduleNext();
-    else after(pauseMs(failures, answerMs()), failures + 1);
+    if (holding.ending()) return;
+    const type = extended ? "renewed" : "renewal-unknown";
+    holding.tell({ type, remainingMs: holding.remainingMs(), ...round.cost });
+    schedule(extended ? 0 : failures + 1);
   };
 
-  scheduleNext();
-  return () => {
-    stopped = true;
-    cancel();
-  };
+  schedule(0);
+  return () => cancel();
 }
 
-/** The pause after the n-th failure in a row, from 0: none, then half an answer's time, doubling up to a second. */
+/** The pause after the n-th failure in a row, from 1: none, then half an answer's time, doubling up to a second. */
 function pauseMs(failures: number, answerMs: number): number {
-  return failures && Math.min(1_000, Math.max(shortestPauseMs, answerMs / 2) * 2 ** (failures - 1));
+  return failures > 1 ? Math.min(1_000, Math.max(shortestPauseMs, answerMs / 2) * 2 ** (failures - 2)) : 0;
 }

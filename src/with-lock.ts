@@ -27,41 +27,40 @@ export async function runUnderLease<T>(
   task: Task<T>,
   { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
 ): Promise<T> {
-  const { env } = holding.context;
-  const { leaseMs } = holding.grant;
+  const { clock } = holding.context.env;
   const stopRenewal = startRenewal(holding);
-  const longHoldMs = longHoldLeases * leaseMs;
-  const cancelLongHold = env.clock.after(longHoldMs, false, () => {
-    if (!holding.endedBy) holding.tell({ type: "held-long" }, { nodes: [], requests: 0, durationMs: longHoldMs });
+  const longHoldMs = longHoldLeases * holding.grant.leaseMs;
+  const cancelLongHold = clock.after(longHoldMs, false, () => {
+    if (!holding.ending()) holding.tell({ type: "held-long", durationMs: longHoldMs });
   });
   const onAbort = (): void => {
-    if (!holding.endedBy) holding.controller.abort(signal?.reason);
+    if (!holding.ending()) holding.controller.abort(signal?.reason);
   };
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();
   let cancelMaxHold = (): void => {};
-  const tooLong = new Promise<never>((_, reject) => {
-    if (maxHoldMs === undefined) return;
-    cancelMaxHold = env.clock.after(maxHoldMs, false, () => {
-      holding.finish("maxHold");
-      reject(holding.error);
-    });
-  });
 
   try {
-    const result = await Promise.race([(async () => task(lease))(), tooLong]);
-    const { endedBy } = holding;
-    if (endedBy && endedBy !== "released") throw lostWith(holding.error, result);
+    const result = await new Promise<T>((resolve, reject) => {
+      if (maxHoldMs) {
+        cancelMaxHold = clock.after(maxHoldMs, false, () => {
+          holding.end("maxHold");
+          reject(holding.lostError());
+        });
+      }
+      (async () => task(lease))().then(resolve, reject);
+    });
+    const ending = holding.ending();
+    if (ending && ending !== "released") {
+      const error = holding.lostError();
+      throw new LockError("lost", error.message, { ...error, result });
+    }
     return result;
   } finally {
     stopRenewal();
     cancelLongHold();
     cancelMaxHold();
     signal?.removeEventListener("abort", onAbort);
-    if (holding.endedBy !== "maxHold") await close();
+    if (holding.ending() !== "maxHold") await close();
   }
-}
-
-function lostWith(error: LockError, result: unknown): LockError {
-  return new LockError("lost", error.message, { ...error, result });
 }

@@ -55,7 +55,6 @@ return { 1, f, tonumber(ARGV[2]) }
   decode(reply) {
     const [code = 2, fence = 0, remainingMs = 0] = integers(reply, 3) ?? [];
     const type = verdicts[code + 4];
-    // A key of ours without an expiry cannot come from this script.
     return !type || (type === "granted" && remainingMs < 0) ? undefined : { type, fence, remainingMs };
   },
 };
