@@ -3,23 +3,22 @@
  *
  * @module
  */
-import type { Command, CommandClient, Reply, Signal } from "../src/command.ts";
+import { type Command, type CommandClient, type Reply, type Signal, untilAborted } from "../src/command.ts";
 import { type Body, replyAt } from "./rest-reply.ts";
 
 /** Sends a batch as one request. */
 export type SendBatch = (commands: readonly Command[], signal: Signal) => Promise<Body>;
 
 interface Batch {
-  /** In order; a caller who gives up leaves it. */
+  /** In order. A caller leaves it once served, or on giving up. */
   readonly members: Set<Member>;
-  /** Ends the request, when all have given up. */
   readonly request: AbortController;
+  /** Reads a member's reply from the answer. */
+  readonly answered: Promise<(member: Member) => Reply>;
 }
 
 interface Member {
   readonly command: Command;
-  /** Gives the caller what `read` returns or throws. */
-  settle(read: () => Reply): void;
 }
 
 const maxCommands = 1000;
@@ -33,49 +32,33 @@ const turnsOpen = 64;
 export function batching(send: SendBatch): CommandClient["execute"] {
   let open: Batch | undefined;
 
-  const flush = async (batch: Batch): Promise<void> => {
-    for (let turn = 0; turn < turnsOpen; turn += 1) await undefined;
-    if (open === batch) open = undefined;
-    const sent = [...batch.members];
-    if (sent.length === 0) return;
-    const reading = await send(
-      sent.map(({ command }) => command),
-      batch.request.signal,
-    ).then(
-      (body) => (place: number) => replyAt(body, place, sent.length),
-      (error: unknown) => () => {
-        throw error;
-      },
-    );
-    // All in one go, so that callers in lockstep have their next commands in one batch again.
-    for (const [place, { settle }] of sent.entries()) settle(() => reading(place));
+  const begin = (): Batch => {
+    const members = new Set<Member>();
+    const request = new AbortController();
+    const flush = async () => {
+      for (let turn = 0; turn < turnsOpen; turn += 1) await undefined;
+      if (open === batch) open = undefined;
+      const sent = [...members];
+      const commands = sent.map(({ command }) => command);
+      const body = await send(commands, request.signal);
+      return (member: Member) => replyAt(body, sent.indexOf(member), sent.length);
+    };
+    const batch = { members, request, answered: flush() };
+    return batch;
   };
 
-  return (command, { signal } = {}) =>
-    new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      if (!open || open.members.size === maxCommands) {
-        open = { members: new Set(), request: new AbortController() };
-        void flush(open);
-      }
-      const { members, request } = open;
-      const onAbort = (): void => {
-        members.delete(member);
-        if (members.size === 0) request.abort();
-        reject(signal?.reason);
-      };
-      const member: Member = {
-        command,
-        settle(read) {
-          signal?.removeEventListener("abort", onAbort);
-          try {
-            resolve(read());
-          } catch (error) {
-            reject(error);
-          }
-        },
-      };
-      members.add(member);
-      signal?.addEventListener("abort", onAbort);
-    });
+  return async (command, { signal } = {}) => {
+    if (signal?.aborted) throw signal.reason;
+    if (!open || open.members.size === maxCommands) open = begin();
+    const { members, request, answered } = open;
+    const member = { command };
+    members.add(member);
+    try {
+      const read = await untilAborted(answered, signal);
+      return read(member);
+    } finally {
+      members.delete(member);
+      if (!members.size) request.abort(); // nobody waits for it any more
+    }
+  };
 }

@@ -45,10 +45,10 @@ export function replyAt(body: Body, place: number, count: number): Reply {
  */
 export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
-  const said = typeof error === "string" ? scrub(error, [token]) : undefined;
-  if (status === 401) throw new ReplyError(said ?? "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
+  const said = typeof error === "string" ? scrub(error, [token]) : "";
+  if (status === 401) throw new ReplyError(said || "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
   if (said && (status < 500 || /^[A-Z][A-Z0-9_]+ /.test(said))) throw new ReplyError(said, { retryAfterMs });
-  if (result !== undefined && said === undefined && status >= 200 && status < 300) return toReply(result);
+  if (result !== undefined && !said && status >= 200 && status < 300) return toReply(result);
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
   const reason = `it is none of a Redis REST API: current value is status ${status}, body "${shown}"`;
   throw Object.assign(new Error(`Cannot read the reply as ${reason}`), { retryAfterMs });
@@ -56,8 +56,7 @@ export function replyOf({ status, text, json, retryAfterMs, token }: Body, answe
 
 /** An error of `fetch` as it is, unless it or its cause tells the token. */
 export function withoutToken(error: unknown, token: string): unknown {
-  for (const { message } of [Object(error), Object(Object(error).cause)] as { message?: unknown }[]) {
-    if (typeof message === "string" && message.includes(token)) return new Error(scrub(message, [token]));
-  }
-  return error;
+  const messages = [error, Object(error).cause].map((each) => String(Object(each).message));
+  const telling = messages.find((message) => message.includes(token));
+  return telling ? new Error(scrub(telling, [token])) : error;
 }

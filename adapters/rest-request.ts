@@ -5,7 +5,7 @@
  */
 import { systemClock } from "../src/clock.ts";
 import type { Signal } from "../src/command.ts";
-import { LockError } from "../src/errors.ts";
+import { configError } from "../src/errors.ts";
 
 /** What `fetch` is called with. */
 export interface RestRequest {
@@ -26,9 +26,7 @@ export interface RestResponse {
 
 /** What is used of a `URL`. Its parts, not the class, which the libraries of some consumers do not have (report K04). */
 export interface UrlParts {
-  readonly protocol: string;
-  readonly username: string;
-  readonly password: string;
+  readonly href: string;
   readonly origin: string;
   readonly host: string;
   readonly hostname: string;
@@ -44,22 +42,15 @@ export function urlOf(given: unknown): UrlParts | undefined {
 /** Where to send to, without a slash at its end. */
 export function checkedUrl(given: unknown): string {
   const url = urlOf(given);
-  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password) {
-    return url.origin + url.pathname.replace(/\/+$/, "");
-  }
-  throw invalid("url", "the https URL of a REST API, without credentials", kindOf(given));
+  if (url && /^https?:\/\/[^/@]+\//.test(url.href)) return url.origin + url.pathname.replace(/\/+$/, "");
+  throw configError("url", "the https URL of a REST API, without credentials", kindOf(given));
 }
 
 /** The token, free of the line break that often comes with it. */
 export function checkedToken(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";
   if (/^[!-~]+$/.test(token)) return token;
-  throw invalid("token", "the REST token, in ASCII without white space", kindOf(given));
-}
-
-/** A "config" error in the one grammar. */
-export function invalid(option: string, expected: string, shown: string): LockError {
-  return new LockError("config", `Cannot use ${option} as it must be ${expected}: current value is ${shown}`);
+  throw configError("token", "the REST token, in ASCII without white space", kindOf(given));
 }
 
 // Neither a URL nor a token is shown: one may hold the other by mistake.

@@ -4,18 +4,11 @@
  * @module
  */
 import { type CommandClient, type Signal, untilAborted } from "../src/command.ts";
+import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
 import { type Body, readBody, replyOf, withoutToken } from "./rest-reply.ts";
-import {
-  checkedToken,
-  checkedUrl,
-  invalid,
-  type RestRequest,
-  type RestResponse,
-  uniqueBlanks,
-  urlOf,
-} from "./rest-request.ts";
+import { checkedToken, checkedUrl, type RestRequest, type RestResponse, uniqueBlanks, urlOf } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
 
@@ -68,7 +61,7 @@ export function restClient(options: RestClientOptions): CommandClient {
   let sent = 0;
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
-    if (batch && currentHost().isolatesRequests) throw invalid("batch", "off on Cloudflare Workers", "true");
+    if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
     const token = checkedToken(options.token);
     const address = checkedUrl(options.url) + path;
     if (signal?.aborted) throw signal.reason;

@@ -107,6 +107,11 @@ export function failure(
   return new LockError(code, `Cannot ${action} "${name}" as ${reason}`, { lockName: name, ...details });
 }
 
+/** The "config" error of an argument, in the same grammar. */
+export function configError(option: string, expected: string, shown: string): LockError {
+  return new LockError("config", `Cannot use ${option} as it must be ${expected}: current value is ${shown}`);
+}
+
 /** Shortens foreign text for a message and blanks what must not be printed. */
 export function scrub(text: string, secrets: readonly string[] = []): string {
   return secrets.reduce((clean, secret) => clean.replaceAll(secret, "***"), text).slice(0, 200);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CommandClient, Signal } from "./command.ts";
-import { LockError } from "./errors.ts";
+import { configError, LockError } from "./errors.ts";
 
 const longestMs = 365 * 86_400_000;
 
@@ -22,11 +22,8 @@ export function checkLeaseMs(value: number): void {
 /** A name of a lock or key of a cache: a non-empty string that has a form in UTF-8. */
 export function checkName(option: string, value: string): string {
   check(typeof value === "string" && value !== "", option, value, "a non-empty string");
-  try {
-    encodeURIComponent(value); // throws on a lone surrogate, which two clients would send as different bytes
-  } catch {
-    throw invalid(option, value, "a string without lone surrogates");
-  }
+  // Two clients would send one as different bytes.
+  check(!/\p{Surrogate}/u.test(value), option, value, "a string without lone surrogates");
   return value;
 }
 
@@ -58,15 +55,12 @@ export function checkClient(client: CommandClient): CommandClient {
   throw new LockError("config", `Cannot use the client as it has no execute method: wrap it with ${factory}Client`);
 }
 
-/** A "config" error in the one grammar. */
+/** The "config" error of an argument that is not what was expected. */
 export function invalid(option: string, value: unknown, expected: string): LockError {
-  return new LockError("config", `Cannot use ${option} as it must be ${expected}: current value is ${shown(value)}`);
+  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return configError(option, expected, shown.slice(0, 100));
 }
 
 function check(ok: boolean, option: string, value: unknown, expected: string): void {
   if (!ok) throw invalid(option, value, expected);
-}
-
-function shown(value: unknown): string {
-  return (typeof value === "string" ? JSON.stringify(value) : String(value)).slice(0, 100);
 }
