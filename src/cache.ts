@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { fromPayload, jsonCodec, toPayload } from "./cache/codec.ts";
-import { askEntry, type CacheContext, noAnswer, type Place } from "./cache/context.ts";
+import { fromPayload, prefix as payloadPrefix, toPayload } from "./cache/codec.ts";
+import { type CacheContext, demand, type Place } from "./cache/context.ts";
 import { createFlights, type Flights } from "./cache/flights.ts";
 import {
   type Build,
@@ -104,21 +104,18 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
   checkFunction("observe", observe, true);
   checkFunction("waitUntil", waitUntil, true);
   const node = createNode(checkClient(client), 1);
-  const codec = jsonCodec;
-  // Made at the first call, as some runtimes forbid clocks and chance before.
-  let made: { readonly context: CacheContext; readonly flights: Flights } | undefined;
-  const start = (): { readonly context: CacheContext; readonly flights: Flights } => {
-    const context = { env: environment ?? systemEnvironment(), node, codec, observe };
-    made ??= { context, flights: createFlights(context) };
-    return made;
+  let flights: Flights | undefined;
+  const start = (): Flights => {
+    flights ??= createFlights({ env: environment ?? systemEnvironment(), node, observe }); // some runtimes forbid it earlier
+    return flights;
   };
   const placeOf = (key: string): Place => ({ name: key, key: cacheKey(prefix, checkName("key", key)) });
   const change = async <T>(place: Place, work: (context: CacheContext) => Promise<T>): Promise<T> => {
-    const { context, flights } = start();
+    const { context, detach } = start();
     try {
       return await work(context);
     } finally {
-      flights.detach(place.key); // also when it is unknown what has happened
+      detach(place.key); // also when it is unknown what has happened
     }
   };
 
@@ -128,13 +125,13 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
     },
     async getEntry<T>(key: string, options: GetOptions, build: Build<T>) {
       const wanted = checkGet({ ...placeOf(key), waitUntil }, options ?? {}, build);
-      const { payload, ...given } = await start().flights.read(wanted);
-      return { value: fromPayload(codec, key, payload) as T, ...given };
+      const { payload, ...given } = await start().read(wanted);
+      return { value: fromPayload(payload) as T, ...given };
     },
     async set(key, value, options) {
       const place = placeOf(key);
       const windows = checkStore(options ?? {});
-      const payload = toPayload(codec, key, value);
+      const payload = toPayload(key, value);
       return change(place, (context) => storeValue(context, place, payload, windows));
     },
     async invalidate(key, { soft = false } = {}) {
@@ -143,12 +140,9 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
     },
     async peek<T>(key: string) {
       const place = placeOf(key);
-      const answer = await askEntry(start().context, place, electScript, ["", 0, codec.prefix, 0]);
-      if (answer.kind !== "reply") throw noAnswer("peek at", place, answer);
-      const { payload, fence, leftMs } = answer.reply;
-      return payload === undefined
-        ? undefined
-        : { value: fromPayload(codec, key, payload) as T, fence, freshMs: leftMs };
+      const { reply } = await demand("peek at", start().context, place, electScript, ["", 0, payloadPrefix, 0]);
+      const { payload, fence, leftMs } = reply;
+      return payload === undefined ? undefined : { value: fromPayload(payload) as T, fence, freshMs: leftMs };
     },
   };
   return cache;

@@ -16,15 +16,15 @@ export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
   const age = !payload?.startsWith(codec) ? 0 : now < n("fu") ? 3 : now < n("su") ? 2 : now < n("xu") ? 1 : 0;
   const lease = Number(leaseMs);
   const left = n("lu") - now;
-  const reply = (verdict: number, ms: number, took = 0, usual = 0, leastAge = 1): Reply => {
-    return [verdict, age, n("lf"), n("f"), ms, took, usual, age >= leastAge ? payload : null];
+  const took = n("ls") > 0 ? Math.max(0, now - n("ls")) : 0;
+  const reply = (verdict: number, ms: number, least = 1): Reply => {
+    return [verdict, age, n("lf"), n("f"), ms, took, n("d"), age >= least ? payload : null];
   };
   if (left > 0 && get("t") === token) return reply(1, left);
   if (mode !== "2") {
     if (age === 3) return reply(2, n("fu") - now);
     if (mode === "0") return reply(0, 0);
-    if (left > 0 && n("ls") === 0) return reply(3, left, 1, 1, 2);
-    if (left > 0) return reply(3, left, Math.max(0, now - n("ls")), n("d"), 2);
+    if (left > 0) return reply(3, left, 2);
     if (now < n("bu")) return reply(4, n("bu") - now);
   }
   write(lease + Math.max(lease, 60_000), { t: token, lf: fence, ls: mode === "2" ? 0 : now, lu: now + lease });

@@ -4,14 +4,16 @@
  *
  * @module
  */
+import { settle } from "../context.ts";
 import { failure } from "../errors.ts";
 import type { CacheContext } from "./context.ts";
-import { Flight } from "./flight.ts";
+import { createFlight } from "./flight.ts";
 import { readEntry } from "./read.ts";
 import type { Given, Reader, Told, Wanted } from "./reader.ts";
 
 /** The flights of one cache. */
 export interface Flights {
+  readonly context: CacheContext;
   /** Resolves with what the reader is given and the requests sent on its behalf. */
   read(wanted: Wanted): Promise<Given & { readonly requests: number }>;
   /** Whoever reads from now on asks anew: what is under way may rest on the past. */
@@ -20,25 +22,28 @@ export interface Flights {
 
 export function createFlights(context: CacheContext): Flights {
   const { clock, host } = context.env;
-  const open = new Map<string, Flight>();
+  const open = new Map<string, ReturnType<typeof createFlight>>();
 
   const seat = (readers: readonly Reader[]): void => {
     const [first] = readers;
     if (first === undefined) return;
-    const { key, waitUntil } = first.wanted;
+    const { key } = first.wanted;
     const joined = open.get(key);
-    const flight = joined ?? new Flight(context, () => open.get(key) === flight && open.delete(key));
+    const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) flight.sitDown(reader);
     if (joined !== undefined) return;
     if (!host.isolatesRequests) open.set(key, flight);
-    const flown = fly(flight).then(() => {
+    const fly = async (): Promise<void> => {
+      await null; // whoever calls in this same turn sits down in time for the first question
+      await readEntry(flight).catch((error: unknown) => flight.tell(flight.readers(), { error }));
       flight.detach();
       seat(flight.readers()); // they sat down too late for what there was, and ask again, together
-    });
-    waitUntil?.(flown);
+    };
+    void settle(first.wanted, fly());
   };
 
   return {
+    context,
     async read(wanted) {
       const { name, signal, waitMs } = wanted;
       const aborted = (): unknown =>
@@ -48,7 +53,14 @@ export function createFlights(context: CacheContext): Flights {
       const told = new Promise<Told>((resolve) => {
         tell = resolve;
       });
-      const reader: Reader = { wanted, startedAt: clock.now(), requests: 0, isOverdue: !waitMs, satDownAt: 0, tell };
+      const reader: Reader = {
+        wanted,
+        startedAt: clock.now(),
+        requests: 0,
+        isOverdue: waitMs === 0,
+        satDownAt: 0,
+        tell,
+      };
       const onAbort = (): void => reader.seat?.dismiss(reader, aborted());
       const cancel = clock.after(waitMs, true, () => {
         reader.isOverdue = true;
@@ -64,13 +76,4 @@ export function createFlights(context: CacheContext): Flights {
     },
     detach: (key) => void open.delete(key),
   };
-}
-
-async function fly(flight: Flight): Promise<void> {
-  await null; // whoever calls in this same turn sits down in time for the first question
-  try {
-    await readEntry(flight);
-  } catch (error) {
-    flight.tell(flight.readers(), { error });
-  }
 }

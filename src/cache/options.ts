@@ -71,19 +71,6 @@ export interface GetOptions extends StoreOptions {
    */
   readonly waitMs?: number | undefined;
   /**
-   * After how many ms of its own build a caller gets the old value, if there is one that it takes. The build goes on.
-   *
-   * @default {it waits}
-   */
-  readonly softTimeoutMs?: number | undefined;
-  /**
-   * After how many ms of its own build a caller gets the old value, if there is one that it takes, or else "timeout". The
-   * build goes on.
-   *
-   * @default {it waits}
-   */
-  readonly hardTimeoutMs?: number | undefined;
-  /**
    * When Redis gives no definite answer: "build" without storing, one build at a time for a key in this process, or
    * "throw" the error "unavailable".
    *
@@ -117,15 +104,15 @@ export function checkGet(
   build: Build<unknown>,
 ): Wanted {
   const { leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build", signal, waitUntil = place.waitUntil } = options;
-  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000), softTimeoutMs, hardTimeoutMs } = options;
-  const limits = { waitMs, maxHoldMs, softTimeoutMs, hardTimeoutMs };
+  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000) } = options;
   checkLeaseMs(leaseMs);
-  for (const [option, ms] of Object.entries(limits)) if (ms !== undefined) checkDuration(option, ms);
+  checkDuration("waitMs", waitMs);
+  checkDuration("maxHoldMs", maxHoldMs);
   checkSignal(signal);
   checkFunction("build", build);
   checkFunction("waitUntil", waitUntil, true);
   if (onRedisDown !== "build" && onRedisDown !== "throw") {
     throw invalid("onRedisDown", onRedisDown, '"build" or "throw"');
   }
-  return { ...place, ...checkStore(options), ...limits, leaseMs, onRedisDown, signal, waitUntil, build };
+  return { ...place, ...checkStore(options), waitMs, maxHoldMs, leaseMs, onRedisDown, signal, waitUntil, build };
 }

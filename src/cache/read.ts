@@ -5,9 +5,10 @@
  */
 import { uniform } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
+import { prefix } from "./codec.ts";
 import type { Flight } from "./flight.ts";
-import { failedError, rebuild } from "./rebuild.ts";
-import { lookAgainMs } from "./waiting.ts";
+import { failed, rebuild } from "./rebuild.ts";
+import { lookAgain } from "./waiting.ts";
 
 /**
  * Looks until nobody is left who may take what comes.
@@ -20,30 +21,31 @@ import { lookAgainMs } from "./waiting.ts";
  *    by one.
  */
 export async function readEntry(flight: Flight): Promise<void> {
-  const { codec, env, node } = flight.context;
+  const { env, node } = flight.context;
   for (let sleeps = 0; ; sleeps += 1) {
     const [reader] = flight.readers();
     if (reader === undefined) return;
-    const args = [flight.token, reader.wanted.leaseMs, codec.prefix, 1];
-    const asked = await flight.ask(reader, electScript, args);
-    const { answer, question } = asked;
-    if (answer.kind !== "reply" || answer.reply.type === "won") {
-      if (await rebuild(flight, reader, asked)) continue;
+    const args = [flight.token, reader.wanted.leaseMs, prefix, 1];
+    const elected = await flight.ask(reader, electScript, args);
+    const { answer, reply, question } = elected;
+    if (reply === undefined || reply.type === "won") {
+      if (await rebuild(flight, reader, elected)) continue;
       return;
     }
-    const { type, payload, fence, leftMs, elapsedMs, usualMs } = answer.reply;
+    const { type, payload, fence, leftMs } = reply;
     if (type === "hit" && payload !== undefined) {
       const readers = flight.readers(question);
-      for (const served of readers) flight.notify({ type: "hit", fence }, served, answer);
-      return flight.tell(readers, { payload, status: sleeps === 0 ? "hit" : "waited", fence, stored: true });
+      for (const served of readers) flight.notify({ type, fence }, served, answer);
+      return flight.tell(readers, { payload, status: sleeps > 0 ? "waited" : type, fence, stored: true });
     }
-    flight.serveOld(asked, type === "back-off");
-    if (type === "back-off") {
-      return flight.tell(flight.readers(question), { error: failedError(reader, { retryAfterMs: leftMs }) });
-    }
-    const roundTripMs = node.trip.smoothedMs ?? answer.ms;
-    const chance = uniform(env.random, 0, 1);
-    const ms = lookAgainMs({ sleeps, leftMs, elapsedMs, usualMs, roundTripMs, chance });
-    await flight.pause(ms, usualMs > elapsedMs ? usualMs - elapsedMs : leftMs);
+    const isFailing = type === "back-off";
+    flight.serveOld(elected, isFailing);
+    if (isFailing) return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
+    const { sleepMs, untilDoneMs } = lookAgain(reply, {
+      sleeps,
+      roundTripMs: node.trip.smoothedMs ?? answer.ms,
+      chance: uniform(env.random, 0, 1),
+    });
+    await flight.pause(sleepMs, untilDoneMs);
   }
 }

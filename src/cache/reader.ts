@@ -29,8 +29,6 @@ export interface Wanted extends Place {
   readonly leaseMs: number;
   readonly maxHoldMs: number;
   readonly waitMs: number;
-  readonly softTimeoutMs: number | undefined;
-  readonly hardTimeoutMs: number | undefined;
   readonly onRedisDown: "build" | "throw";
   readonly signal: Signal | undefined;
   readonly waitUntil: WaitUntil | undefined;

@@ -4,23 +4,27 @@
  * @module
  */
 
-/** What a waiter knows when it is told "busy". Durations are the server's. */
+/** What the server said of the build elsewhere. */
 export interface Hint {
-  /** Looks so far after which this reader slept: 0 before its first sleep. */
-  readonly sleeps: number;
   /** What is left of the builder's lease. */
   readonly leftMs: number;
   /** How long the build has run. */
   readonly elapsedMs: number;
   /** How long a build usually takes, 0 where none has ended yet. */
   readonly usualMs: number;
+}
+
+/** What the waiter knows itself. */
+export interface Waiter {
+  /** How often it has slept so far. */
+  readonly sleeps: number;
   readonly roundTripMs: number;
   /** From 0 up to, not including, 1. */
   readonly chance: number;
 }
 
 /**
- * The sleep before the next look.
+ * How long to sleep before the next look, and when the build may be over.
  *
  * 1. The build will take a while yet: until it should be over, one round trip and up to a tenth more, never less. If
  *    that is above 500 ms, a look halfway first, as builds fail and fast ones end early.
@@ -30,13 +34,15 @@ export interface Hint {
  * And never past the end of the lease, after which this reader may build itself; up to 50 ms more spread those who wait.
  * An 800 ms build so costs a waiter 3 requests, where polling each 100 ms would cost 8.
  */
-export function lookAgainMs({ sleeps, leftMs, elapsedMs, usualMs, roundTripMs, chance }: Hint): number {
-  const takeoverMs = Math.max(0, leftMs) + chance * 50;
-  const untilDoneMs = usualMs - elapsedMs;
-  let sleepMs: number;
-  if (usualMs === 0) sleepMs = Math.min(500, 100 * 2 ** sleeps);
-  else if (untilDoneMs <= 0) sleepMs = Math.min(500, Math.max(25, elapsedMs / 2));
-  else if (untilDoneMs > 500 && sleeps === 0) sleepMs = Math.max(500, untilDoneMs / 2);
-  else sleepMs = untilDoneMs * (1 + chance / 10) + roundTripMs;
-  return Math.min(sleepMs, takeoverMs);
+export function lookAgain(
+  { leftMs, elapsedMs, usualMs }: Hint,
+  { sleeps, roundTripMs, chance }: Waiter,
+): { readonly sleepMs: number; readonly untilDoneMs: number } {
+  const etaMs = usualMs - elapsedMs;
+  let ms = etaMs * (1 + chance / 10) + roundTripMs;
+  if (usualMs === 0) ms = 100 * 2 ** sleeps;
+  else if (etaMs <= 0) ms = Math.max(25, elapsedMs / 2);
+  else if (etaMs > 500 && sleeps === 0) ms = Math.max(500, etaMs / 2);
+  if (etaMs <= 0) ms = Math.min(500, ms);
+  return { sleepMs: Math.min(ms, Math.max(0, leftMs) + chance * 50), untilDoneMs: etaMs > 0 ? etaMs : leftMs };
 }

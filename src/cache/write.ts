@@ -4,13 +4,13 @@
  * @module
  */
 import { notify } from "../events.ts";
-import { type Answer, reportOf } from "../node.ts";
+import { reportOf } from "../node.ts";
 import { newToken } from "../random.ts";
-import type { Verdict } from "../script.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
-import { askEntry, type CacheContext, noAnswer, type Place } from "./context.ts";
+import { prefix } from "./codec.ts";
+import { type CacheContext, demand, type Place } from "./context.ts";
 import type { Windows } from "./options.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
@@ -28,15 +28,11 @@ export async function storeValue(
   payload: string,
   { freshMs, staleMs, errorMs }: Windows,
 ): Promise<boolean> {
-  const { codec, env } = context;
-  const token = newToken(env.random);
-  const elected = reply(
-    "set",
-    place,
-    await askEntry(context, place, electScript, [token, setLeaseMs, codec.prefix, 2]),
-  );
-  const args = [token, String(elected.attempt), codec.prefix, payload, freshMs, staleMs, errorMs];
-  return reply("set", place, await askEntry(context, place, commitScript, args)).type === "stored";
+  const token = newToken(context.env.random);
+  const elected = await demand("set", context, place, electScript, [token, setLeaseMs, prefix, 2]);
+  const election = [token, `${elected.reply.attempt}`];
+  const args = [...election, prefix, payload, freshMs, staleMs, errorMs];
+  return (await demand("set", context, place, commitScript, args)).reply.type === "stored";
 }
 
 /**
@@ -45,19 +41,12 @@ export async function storeValue(
 export async function voidEntry(context: CacheContext, place: Place, soft: boolean): Promise<void> {
   const { clock } = context.env;
   const startedAt = clock.now().monotonic;
-  const answer = await askEntry(context, place, invalidateScript, [soft ? 0 : 1]);
-  const { fence } = reply("invalidate", place, answer);
+  const { reply, answer } = await demand("invalidate", context, place, invalidateScript, [soft ? 0 : 1]);
   notify(context.observe, {
-    type: "invalidated",
+    ...reply,
     name: place.name,
-    fence,
     durationMs: clock.now().monotonic - startedAt,
     requests: answer.requests,
     nodes: [reportOf(answer)],
   });
-}
-
-function reply<Result extends Verdict>(action: string, place: Place, answer: Answer<Result>): Result {
-  if (answer.kind !== "reply") throw noAnswer(action, place, answer);
-  return answer.reply;
 }

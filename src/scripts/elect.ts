@@ -31,22 +31,22 @@ export interface ElectReply {
 export const electScript: Script<ElectReply> = {
   name: "elect",
   source: `${entryPrelude}
-local age, lease, left, set = 0, tonumber(ARGV[2]), n('lu') - now, n('ls') == 0
+local age, lease, left, ls = 0, tonumber(ARGV[2]), n('lu') - now, n('ls')
 local known = string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]
 if known then age = now < n('fu') and 3 or now < n('su') and 2 or now < n('xu') and 1 or 0 end
-local function r(verdict, ms, took, usual, least)
-  return { verdict, age, n('lf'), n('f'), ms, took or 0, usual or 0, age >= (least or 1) and h.p }
+local function r(verdict, ms, least)
+  return { verdict, age, n('lf'), n('f'), ms, ls > 0 and math.max(0, now - ls) or 0, n('d'), age >= least and h.p }
 end
-if left > 0 and h.t == ARGV[1] then return r(1, left) end
+if left > 0 and h.t == ARGV[1] then return r(1, left, 1) end
 if ARGV[4] ~= '2' then
-  if age == 3 then return r(2, n('fu') - now) end
-  if ARGV[4] == '0' then return r(0, 0) end
-  if left > 0 then return r(3, left, set and 1 or math.max(0, now - n('ls')), set and 1 or n('d'), 2) end
-  if now < n('bu') then return r(4, n('bu') - now) end
+  if age == 3 then return r(2, n('fu') - now, 1) end
+  if ARGV[4] == '0' then return r(0, 0, 1) end
+  if left > 0 then return r(3, left, 2) end
+  if now < n('bu') then return r(4, n('bu') - now, 1) end
 end
 w(lease + math.max(lease, 60000), 't', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + lease))
 h.lf = f
-return r(1, lease)`,
+return r(1, lease, 1)`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
     const [verdict = -1, ageNumber = -1, attempt = 0, fence = 0, leftMs = 0, elapsedMs = 0, usualMs = 0] =

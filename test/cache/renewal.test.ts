@@ -52,9 +52,9 @@ test("a build that has been overtaken is told so, and its caller gets the newer 
   await clock.advance(100);
   await process().cache.set("k", "new", options);
   await clock.advance(600);
-  expect(reason).toMatchObject({ code: "lost" });
+  expect(reason).toMatchObject({ name: "AbortError" });
   expect(await clock.until(read)).toMatchObject({ value: "new", status: "waited" });
-  expect(a.verbs()).toEqual(["elect", "renew", "commit"]);
+  expect(a.verbs()).toEqual(["elect", "renew", "elect"]);
 });
 
 test("a build that stops when it is told so lets its readers look again", async () => {

@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Hint, lookAgainMs } from "../../src/cache/waiting.ts";
+import { type Hint, lookAgain, type Waiter } from "../../src/cache/waiting.ts";
 
-const known: Hint = { sleeps: 0, leftMs: 10_000, elapsedMs: 100, usualMs: 400, roundTripMs: 30, chance: 0 };
-const unknown: Hint = { ...known, usualMs: 0 };
+const known: Hint & Waiter = { sleeps: 0, leftMs: 10_000, elapsedMs: 100, usualMs: 400, roundTripMs: 30, chance: 0 };
+const unknown: Hint & Waiter = { ...known, usualMs: 0 };
+
+const lookAgainMs = (given: Hint & Waiter): number => lookAgain(given, given).sleepMs;
 
 test("waits until the build should be over, a round trip and up to a tenth more", () => {
   expect(lookAgainMs(known)).toBe(330);
