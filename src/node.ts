@@ -141,7 +141,7 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const reason = scrub(typeof message === "string" ? message : "", secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
-  const denied = /^(WRONGPASS|WRONGTYPE|NOAUTH|NOPERM)$/.test(code);
+  const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
   const final = denied ? "config" : /\bmax\b.*\bexceeded\b/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, code, final, retryAfterMs };
 }

@@ -36,6 +36,8 @@ export async function askEntry<Result extends Verdict>(
 ): Promise<Answer<Result>> {
   const question = { script, keys: [key], args, timeoutMs: requestTimeoutMs };
   const first = await ask(env, node, question);
+  // A key of another type: the prefix is not the cache's own.
+  if (first.kind === "no-vote" && first.code === "WRONGTYPE") return { ...first, final: "config" };
   if (first.kind !== "unknown" || first.retryAfterMs !== undefined) return first;
   const second = await ask(env, node, question);
   return { ...second, requests: first.requests + second.requests };

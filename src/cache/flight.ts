@@ -48,8 +48,6 @@ export interface Flight extends Seat {
   /** Those who wait, in the order in which they came; with a question those who may take its outcome. */
   readers(question?: number): readonly Reader[];
   tell(readers: readonly Reader[], told: Told): void;
-  /** Gives a value that is no longer fresh to those who take it: while another builds, or where a build fails. */
-  serveOld(elected: Asked<ElectReply>, isFailing: boolean, but?: Reader): void;
   /** Asks on behalf of a reader, who pays for the requests. */
   ask<Result extends Verdict>(
     reader: Reader,
@@ -91,16 +89,6 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
         reader.tell(told);
       }
     },
-    serveOld({ answer, reply, question }, isFailing, but) {
-      if (reply?.payload === undefined) return;
-      const { age, payload, fence } = reply;
-      for (const reader of flight.readers(question)) {
-        const { staleMs, errorMs } = reader.wanted;
-        if (reader === but || !((age === "stale" && staleMs > 0) || (isFailing && errorMs > 0))) continue;
-        flight.notify({ type: "stale", fence }, reader, answer);
-        flight.tell([reader], { payload, status: "stale", fence, stored: true });
-      }
-    },
     dismiss(reader, error) {
       flight.tell([reader], { error });
       if (seated.size > 0 || flight.isKept) return;
@@ -140,6 +128,23 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
     },
   };
   return flight;
+}
+
+/** Gives a value that is no longer fresh to those who take it, but one: while another builds, or where a build fails. */
+export function serveOld(
+  flight: Flight,
+  { answer, reply, question }: Asked<ElectReply>,
+  isFailing: boolean,
+  but?: Reader,
+): void {
+  if (reply?.payload === undefined) return;
+  const { age, payload, fence } = reply;
+  for (const reader of flight.readers(question)) {
+    const { staleMs, errorMs } = reader.wanted;
+    if (reader === but || !((age === "stale" && staleMs > 0) || (isFailing && errorMs > 0))) continue;
+    flight.notify({ type: "stale", fence }, reader, answer);
+    flight.tell([reader], { payload, status: "stale", fence, stored: true });
+  }
 }
 
 /** Another builds it for longer than this reader waits. */

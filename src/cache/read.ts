@@ -6,7 +6,7 @@
 import { uniform } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
 import { prefix } from "./codec.ts";
-import type { Flight } from "./flight.ts";
+import { type Flight, serveOld } from "./flight.ts";
 import { failed, rebuild } from "./rebuild.ts";
 import { lookAgain } from "./waiting.ts";
 
@@ -39,7 +39,7 @@ export async function readEntry(flight: Flight): Promise<void> {
       return flight.tell(readers, { payload, status: sleeps > 0 ? "waited" : type, fence, stored: true });
     }
     const isFailing = type === "back-off";
-    flight.serveOld(elected, isFailing);
+    serveOld(flight, elected, isFailing);
     if (isFailing) return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
     const { sleepMs, untilDoneMs } = lookAgain(reply, {
       sleeps,

@@ -11,7 +11,7 @@ import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { runBuild } from "./build.ts";
 import { prefix } from "./codec.ts";
-import type { Asked, Flight } from "./flight.ts";
+import { type Asked, type Flight, serveOld } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
 /** After a failed build nobody is elected for this long, doubling with each failure in a row. */
@@ -49,7 +49,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
     flight.isKept = waitUntil !== undefined;
     flight.detach();
   }
-  flight.serveOld(elected, false, flight.isKept ? undefined : builder);
+  serveOld(flight, elected, false, flight.isKept ? undefined : builder);
 
   const began = flight.startBuild(builder);
   const ask: Attempt["ask"] = async (script, ...args) =>
@@ -108,7 +108,7 @@ async function fail({ flight, builder, elected, began, ask }: Attempt, cause: un
   const { answer, question } = asked ?? elected;
   const retryAfterMs = asked?.reply?.backOffMs;
   flight.notify({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, builder, answer);
-  flight.serveOld(elected, true);
+  serveOld(flight, elected, true);
   flight.tell([builder], failed(builder, { cause, retryAfterMs }));
   const others = flight.readers(retryAfterMs ? question : began);
   const refused = others.filter(({ wanted }) => !elected.reply?.payload || wanted.errorMs === 0);
