@@ -5,7 +5,7 @@
  */
 import { systemClock } from "../src/clock.ts";
 import type { Signal } from "../src/command.ts";
-import { configError } from "../src/errors.ts";
+import { configError, type LockError } from "../src/errors.ts";
 
 /** What `fetch` is called with. */
 export interface RestRequest {
@@ -33,31 +33,18 @@ export interface UrlParts {
   readonly pathname: string;
 }
 
-/** The URL as given, or undefined where it is none. */
+/** The URL of a REST API, or undefined where what is given is none, or brings credentials. */
 export function urlOf(given: unknown): UrlParts | undefined {
   const text = String(given).trim();
-  return URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url && /^https?:\/\/[^/@]+\//.test(url.href) ? url : undefined;
 }
 
-/** Where to send to, without a slash at its end. */
-export function checkedUrl(given: unknown): string {
-  const url = urlOf(given);
-  if (url && /^https?:\/\/[^/@]+\//.test(url.href)) return url.origin + url.pathname.replace(/\/+$/, "");
-  throw configError("url", "the https URL of a REST API, without credentials", kindOf(given));
-}
-
-/** The token, free of the line break that often comes with it. */
-export function checkedToken(given: unknown): string {
-  const token = typeof given === "string" ? given.trim() : "";
-  if (/^[!-~]+$/.test(token)) return token;
-  throw configError("token", "the REST token, in ASCII without white space", kindOf(given));
-}
-
-// Neither a URL nor a token is shown: one may hold the other by mistake.
-function kindOf(given: unknown): string {
+/** Refuses a setting. Neither a URL nor a token is shown: one may hold the other by mistake. */
+export function refused(option: "url" | "token", expected: string, given: unknown): LockError {
   const text = String(given).trim();
-  if (typeof given !== "string" || !text) return text || "empty";
-  return /^rediss?:/.test(text) ? "a redis URL" : "another text";
+  const hidden = /^rediss?:/.test(text) ? "a redis URL" : "another text";
+  return configError(option, expected, typeof given === "string" && text ? hidden : text || "empty");
 }
 
 /**

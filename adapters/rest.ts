@@ -8,7 +8,7 @@ import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
 import { type Body, readBody, replyOf, withoutToken } from "./rest-reply.ts";
-import { checkedToken, checkedUrl, type RestRequest, type RestResponse, uniqueBlanks, urlOf } from "./rest-request.ts";
+import { type RestRequest, type RestResponse, refused, uniqueBlanks, urlOf } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
 
@@ -62,10 +62,13 @@ export function restClient(options: RestClientOptions): CommandClient {
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
-    const token = checkedToken(options.token);
-    const address = checkedUrl(options.url) + path;
+    const url = urlOf(options.url);
+    if (!url) throw refused("url", "the https URL of a REST API, without credentials", options.url);
+    const token = String(options.token ?? "").trim(); // a line break often comes with it
+    if (!/^[!-~]+$/.test(token)) throw refused("token", "the REST token, in ASCII without white space", options.token);
     if (signal?.aborted) throw signal.reason;
     sent += 1;
+    const address = url.origin + url.pathname.replace(/\/+$/, "") + path;
     const request: RestRequest = {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -88,7 +91,7 @@ export function restClient(options: RestClientOptions): CommandClient {
     execute: batch
       ? batching((commands, signal) => post("/pipeline", commands, signal))
       : async (command, { signal } = {}) => replyOf(await post("", command, signal)),
-    label: label ?? (url?.host || undefined),
+    label: label ?? url?.host,
     scriptHeader: scriptHeader ?? (url?.hostname.endsWith(".upstash.io") ? keyLocking : undefined),
   };
 }

@@ -93,7 +93,7 @@ function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
       const { answers, cost } = await askAll(context, {
         script: acquireScript,
         keys: [keys.lock, keys.fence, keys.tombstone(token)],
-        args: [token, leaseMs, ""],
+        args: [token, leaseMs],
         leaseMs,
         withinMs,
         signal,

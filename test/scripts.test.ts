@@ -15,6 +15,7 @@ import { extendScript } from "../src/scripts/extend.ts";
 import { failScript } from "../src/scripts/fail.ts";
 import { inspectScript } from "../src/scripts/inspect.ts";
 import { invalidateScript } from "../src/scripts/invalidate.ts";
+import { proposeScript } from "../src/scripts/propose.ts";
 import { releaseScript } from "../src/scripts/release.ts";
 import { renewScript } from "../src/scripts/renew.ts";
 import { allScripts } from "./scripts/all.ts";
@@ -118,7 +119,7 @@ const token = fc.constantFrom(...tokens);
 // Far enough apart to be told from one another by the tolerance, and on both sides of the day that bounds the amnesia floor.
 const leaseMs = fc.constantFrom(60_000, 2 * hourMs, 3 * dayMs);
 
-// '' lets the node choose. Else relative to the server's clock, or to the counter that this client has.
+// Without one the node chooses. Else relative to the server's clock, or to the counter that this client has.
 const proposal = fc.oneof(
   fc.constant(undefined),
   fc.constantFrom(0, -30_000, -12 * hourMs, -25 * hourMs, hourMs, 23 * hourMs, 25 * hourMs).map((ms) => ({ ms })),
@@ -127,10 +128,11 @@ const proposal = fc.oneof(
 
 const acquire = fc.tuple(name, token, leaseMs, proposal).map(([keys, owner, life, proposed]) =>
   step(["acquire", keys.lock, owner, life, proposed], async (client, serverUs) => {
-    let fence: string | number = "";
-    if (proposed !== undefined && "ms" in proposed) fence = serverUs + proposed.ms * 1_000;
-    else if (proposed !== undefined) fence = (await counterOf(client, keys.fence)) + proposed.above;
-    return call(client, acquireScript, [keys.lock, keys.fence, keys.tombstone(owner)], [owner, life, fence]);
+    const lockKeys = [keys.lock, keys.fence, keys.tombstone(owner)];
+    if (proposed === undefined) return call(client, acquireScript, lockKeys, [owner, life]);
+    const fence =
+      "ms" in proposed ? serverUs + proposed.ms * 1_000 : (await counterOf(client, keys.fence)) + proposed.above;
+    return call(client, proposeScript, lockKeys, [owner, life, fence]);
   }),
 );
 

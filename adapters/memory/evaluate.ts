@@ -11,6 +11,7 @@ import { extendScript } from "../../src/scripts/extend.ts";
 import { failScript } from "../../src/scripts/fail.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { renewScript } from "../../src/scripts/renew.ts";
 import { integer } from "./arguments.ts";
@@ -21,6 +22,7 @@ import type { Twin } from "./twin.ts";
 
 const twins = new Map<string, Twin>([
   [acquireScript.source, lock.acquire],
+  [proposeScript.source, lock.propose],
   [releaseScript.source, lock.release],
   [extendScript.source, lock.extend],
   [inspectScript.source, lock.inspect],

@@ -5,7 +5,11 @@
  */
 import { type Twin, tonumber } from "./twin.ts";
 
-export const acquire: Twin = (redis, lock, fence, tombstone, token, leaseMs, proposal) => {
+export const acquire: Twin = (redis, lock, fence, tombstone, token, leaseMs) =>
+  propose(redis, lock, fence, tombstone, token, leaseMs, "");
+
+/** As acquire, where there is a proposal. */
+export const propose: Twin = (redis, lock, fence, tombstone, token, leaseMs, proposal) => {
   const holder = redis.peek(lock);
   let counter = tonumber(redis.peek(fence));
   if (holder !== null) return [holder === token ? 1 : 0, counter, redis.pttl(lock)];

@@ -1,5 +1,5 @@
 import type { Script } from "../script.ts";
-import { integers } from "./integers.ts";
+import { verdict } from "./integers.ts";
 
 const verdicts = ["foreign", "absent", "extended"] as const;
 
@@ -25,14 +25,12 @@ export const extendScript: Script<ExtendReply> = {
   source: `
 local v = redis.pcall('GET', KEYS[1])
 if v ~= ARGV[1] then return { v and -1 or 0, 0 } end
-local p = redis.call('PTTL', KEYS[1])
-local want = tonumber(ARGV[2])
-if p < want then redis.call('PEXPIRE', KEYS[1], ARGV[2]) p = want end
-return { 1, p }
+local p, want = redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])
+if p < want then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return { 1, math.max(p, want) }
 `.trim(),
   decode(reply) {
-    const [code = 2, remainingMs = -1] = integers(reply, 2) ?? [];
-    const type = verdicts[code + 1];
+    const [type, remainingMs = -1] = verdict(reply, 2, verdicts);
     return type && remainingMs >= 0 ? { type, remainingMs } : undefined;
   },
 };

@@ -6,9 +6,18 @@ import type { Reply } from "../command.ts";
  */
 export function integers(reply: Reply, count: number): readonly number[] | undefined {
   if (!Array.isArray(reply) || reply.length !== count) return undefined;
-  const numbers = reply.map((item: Reply) => {
-    if (item === null) return 0;
-    return typeof item === "string" && /^-?\d{1,16}$/.test(item) ? Number(item) : item;
-  });
+  const numbers = reply.map((item: Reply) =>
+    item === null || (typeof item === "string" && /^-?\d{1,16}$/.test(item)) ? Number(item) : item,
+  );
   return numbers.every((item): item is number => Number.isSafeInteger(item)) ? numbers : undefined;
+}
+
+/** What the first of the integers stands for (1 is the last of `types`, 0 the one before it, and so on), and the others. */
+export function verdict<Type>(
+  reply: Reply,
+  count: number,
+  types: readonly Type[],
+): readonly [type?: Type | undefined, ...numbers: number[]] {
+  const [code = 2, ...numbers] = integers(reply, count) ?? [];
+  return [types[code + types.length - 2], ...numbers];
 }

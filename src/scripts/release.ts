@@ -1,5 +1,5 @@
 import type { Script } from "../script.ts";
-import { integers } from "./integers.ts";
+import { verdict } from "./integers.ts";
 
 const verdicts = ["foreign", "absent", "deleted"] as const;
 
@@ -24,14 +24,12 @@ export const releaseScript: Script<ReleaseReply> = {
   name: "release",
   source: `
 local v = redis.pcall('GET', KEYS[1])
-local r = 0
-if v == ARGV[1] then redis.call('DEL', KEYS[1]) r = 1 elseif v then r = -1 end
+local r = v == ARGV[1] and redis.call('DEL', KEYS[1]) or v and -1 or 0
 if ARGV[2] ~= '0' then redis.pcall('SET', KEYS[2], '1', 'PX', ARGV[2]) end
 return r
 `.trim(),
   decode(reply) {
-    const [code = 2] = integers([reply], 1) ?? [];
-    const type = verdicts[code + 1];
+    const [type] = verdict([reply], 1, verdicts);
     return type && { type };
   },
 };

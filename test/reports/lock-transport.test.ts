@@ -35,7 +35,7 @@ describe("F13 quotas and rate limits", () => {
     const acquiresAt: number[] = [];
     const respond = async (sent: string): Promise<RestResponse> => {
       const command = JSON.parse(sent);
-      const refused = command.length === 9 && acquiresAt.push(env.clock.monotonic) <= times;
+      const refused = command[2] === 3 && acquiresAt.push(env.clock.monotonic) <= times;
       const result = refused ? undefined : await redis.execute(command);
       return {
         status: refused ? 429 : 200,

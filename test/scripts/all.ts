@@ -17,7 +17,8 @@ export interface ScriptFile {
 const folder = new URL("../../src/scripts/", import.meta.url);
 
 const sampleArgs: Record<string, Command> = {
-  acquire: ["t1", 60_000, ""],
+  acquire: ["t1", 60_000],
+  propose: ["t1", 60_000, 2 ** 50],
   extend: ["t1", 60_000],
   inspect: [],
   release: ["t1", 60_000],

@@ -12,6 +12,7 @@ import { runScript, type Script } from "../../src/script.ts";
 import { type AcquireReply, acquireScript } from "../../src/scripts/acquire.ts";
 import { type ExtendReply, extendScript } from "../../src/scripts/extend.ts";
 import { type InspectReply, inspectScript } from "../../src/scripts/inspect.ts";
+import { proposeScript } from "../../src/scripts/propose.ts";
 import { type ReleaseReply, releaseScript } from "../../src/scripts/release.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 
@@ -81,7 +82,10 @@ export class ScriptServer {
 
   acquire(name: string, token: string, proposal: number | "" = "", lease: number = leaseMs): Promise<AcquireReply> {
     const { lock, fence, tombstone } = lockKeys("lock", name);
-    return this.run(acquireScript, [lock, fence, tombstone(token)], [token, lease, proposal]);
+    const keys = [lock, fence, tombstone(token)];
+    return proposal === ""
+      ? this.run(acquireScript, keys, [token, lease])
+      : this.run(proposeScript, keys, [token, lease, proposal]);
   }
 
   release(name: string, token: string, tombstoneMs = 0): Promise<ReleaseReply> {

@@ -1,0 +1,30 @@
+import type { Script } from "../script.ts";
+import { type AcquireReply, acquireScript, chooseFence, decodeAcquire } from "./acquire.ts";
+
+/**
+ * PROPOSE: as ACQUIRE, under a fence that the client proposes, so that independent nodes can grant the same one.
+ *
+ * KEYS lock, fence, tombstone of the token
+ * ARGV token, lease in ms, proposed fence
+ *
+ * Replies as ACQUIRE does, and:
+ *   { -3, counter, 0 }          the proposed fence is not above the counter
+ *   { -4, server µs, 0 }        the proposed fence is more than a day ahead of the server's clock
+ *
+ * A missing counter refuses a proposal that is older than a lease (a day at most), which a node that forgot its data may
+ * have granted.
+ */
+export const proposeScript: Script<AcquireReply> = {
+  name: "propose",
+  source: acquireScript.source.replace(
+    chooseFence,
+    `
+local f = tonumber(ARGV[3])
+if f > now + 86400000000 then return { -4, now, 0 } end
+if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end
+if f <= c then return { -3, c, 0 } end
+`.trim(),
+  ),
+  decode: (reply) =>
+    decodeAcquire(reply, ["fence-in-future", "fence-too-low", undefined, "cancelled", "held", "granted"]),
+};
