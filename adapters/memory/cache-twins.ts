@@ -14,7 +14,6 @@ export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
   const { nowMs: now } = redis;
   const payload = get("p") ?? null;
   const age = !payload?.startsWith(codec) ? 0 : now < n("fu") ? 3 : now < n("su") ? 2 : now < n("xu") ? 1 : 0;
-  const lease = Number(leaseMs);
   const left = n("lu") - now;
   const took = n("ls") > 0 ? Math.max(0, now - n("ls")) : 0;
   const reply = (verdict: number, ms: number, least = 1): Reply => {
@@ -27,28 +26,26 @@ export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
     if (left > 0) return reply(3, left, 2);
     if (now < n("bu")) return reply(4, n("bu") - now);
   }
-  write(lease + Math.max(lease, 60_000), { t: token, lf: fence, ls: mode === "2" ? 0 : now, lu: now + lease });
-  return reply(1, lease);
+  write({ t: token, lf: fence, ls: mode === "2" ? 0 : now, lu: now + Number(leaseMs) });
+  return reply(1, Number(leaseMs));
 };
 
-export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs, staleMs, errorMs) => {
-  const { n, get, write } = open(redis, entry);
+export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs, staleMs, rescueMs) => {
+  const { n, get, isMine, write } = open(redis, entry);
   const { nowMs: now } = redis;
   const own = Number(fence);
   if (get("f") === fence) return [1, own];
-  if (get("t") !== token || get("lf") !== fence) {
-    if (get("t") === token) deleteFields(redis, entry, "t", "ls", "lu");
+  if (!isMine(token, fence)) {
     const why = get("lf") === undefined ? 0 : n("fl") > own ? -1 : -2;
     const newer = n("f") > own && now < n("fu") && get("p")?.startsWith(codec);
-    return [why, n("f"), newer ? (get("p") ?? null) : null];
+    const reply = [why, n("f"), newer ? (get("p") ?? null) : null];
+    if (get("t") === token) deleteFields(redis, entry, "lu");
+    return reply;
   }
-  const [fresh, stale] = [Number(freshMs), Number(staleMs)];
-  const last = Math.max(stale, Number(errorMs));
   const took = Math.max(1, now - n("ls"));
-  write(fresh + last + 60_000, {
-    ...{ p: payload, f: fence, d: n("ls") > 0 ? usualMs(n("d"), took) : n("d") },
-    ...{ t: "", ls: 0, lu: 0, e: 0, bu: 0 },
-    ...{ fu: now + fresh, su: stale > 0 ? now + fresh + stale : 0, xu: last > 0 ? now + fresh + last : 0 },
+  write({
+    ...{ p: payload, f: fence, d: n("ls") > 0 ? usualMs(n("d"), took) : n("d"), lu: 0, e: 0, bu: 0 },
+    ...{ fu: now + Number(freshMs), su: now + Number(staleMs), xu: now + Number(rescueMs) },
   });
   return [1, own];
 };
@@ -59,21 +56,19 @@ function usualMs(former: number, took: number): number {
 }
 
 export const fail: Twin = (redis, entry, token, fence, firstMs, longestMs) => {
-  const { n, get, write } = open(redis, entry);
-  if (get("t") !== token || get("lf") !== fence) return [0, 0];
-  const failures = n("e");
-  deleteFields(redis, entry, "t", "ls", "lu");
+  const { n, isMine, write } = open(redis, entry);
+  if (!isMine(token, fence)) return [0, 0];
+  deleteFields(redis, entry, "lu");
   if (firstMs === "0") return [1, 0];
-  const wait = Math.min(Number(longestMs), Number(firstMs) * 2 ** failures);
-  write(wait + 60_000, { e: failures + 1, bu: redis.nowMs + wait });
+  const wait = Math.min(Number(longestMs), Number(firstMs) * 2 ** n("e"));
+  write({ e: n("e") + 1, bu: redis.nowMs + wait });
   return [1, wait];
 };
 
 export const renew: Twin = (redis, entry, token, fence, leaseMs) => {
-  const { n, get, write } = open(redis, entry);
-  if (get("t") !== token || get("lf") !== fence) return 0;
-  const lease = Number(leaseMs);
-  write(lease + Math.max(lease, 60_000), { lu: Math.max(n("lu"), redis.nowMs + lease) });
+  const { n, isMine, write } = open(redis, entry);
+  if (!isMine(token, fence)) return 0;
+  write({ lu: Math.max(n("lu"), redis.nowMs + Number(leaseMs)) });
   return 1;
 };
 
@@ -81,8 +76,8 @@ export const invalidate: Twin = (redis, entry, mode) => {
   const { n, fence, write } = open(redis, entry);
   const usual = n("d");
   if (mode === "1") redis.delete(entry);
-  else deleteFields(redis, entry, "fu", "t", "ls", "lu", "e", "bu");
-  write(60_000, { lf: fence, fl: fence, d: usual });
+  else deleteFields(redis, entry, "fu", "lu", "e", "bu");
+  write({ lf: fence, fl: fence, d: usual });
   return fence;
 };
 
@@ -94,11 +89,12 @@ function open(redis: Keyspace, entry: string) {
     get,
     n,
     fence: Math.max(redis.nowUs, n("lf") + 1),
-    write(leastMs: number, fields: Record<string, string | number>): void {
-      const servedMs = Math.max(n("fu"), n("xu")) - redis.nowMs;
+    isMine: (token: string, fence: string) => get("t") === token && get("lf") === fence && n("lu") > 0,
+    write(fields: Record<string, string | number>): void {
       const written = Object.entries(fields).map(([field, value]) => [field, String(value)] as const);
       setFields(redis, entry, written);
-      redis.expire(entry, Math.max(leastMs, servedMs));
+      const last = Math.max(redis.nowMs, n("fu"), n("xu"), n("lu"), n("bu"));
+      redis.expire(entry, last - redis.nowMs + 60_000);
     },
   };
 }

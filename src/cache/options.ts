@@ -8,7 +8,7 @@ import type { WaitUntil } from "../context.ts";
 import type { Observer } from "../events.ts";
 import { checkDuration, checkFunction, checkLeaseMs, checkSignal, invalid } from "../validate.ts";
 import type { Place } from "./context.ts";
-import type { BuildContext, Wanted } from "./reader.ts";
+import type { BuildContext, Wanted, Windows } from "./reader.ts";
 
 /** Settings of a cache. */
 export interface CacheOptions {
@@ -85,9 +85,6 @@ export interface GetOptions extends StoreOptions {
 
 /** Makes a value: from the database, an API, or wherever it comes from. */
 export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
-
-/** How long a value may be served. */
-export type Windows = Pick<Wanted, "freshMs" | "staleMs" | "errorMs">;
 
 /** How long what a caller stores may be served. @throws LockError "config" */
 export function checkStore({ freshMs, staleMs = 0, errorMs = 0 }: StoreOptions): Windows {

@@ -21,11 +21,15 @@ export interface BuildContext {
   readonly stale: unknown;
 }
 
-/** What one caller asked for. */
-export interface Wanted extends Place {
+/** How long a value may be served. */
+export interface Windows {
   readonly freshMs: number;
   readonly staleMs: number;
   readonly errorMs: number;
+}
+
+/** What one caller asked for. */
+export interface Wanted extends Place, Windows {
   readonly leaseMs: number;
   readonly maxHoldMs: number;
   readonly waitMs: number;

@@ -10,7 +10,7 @@ import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { runBuild } from "./build.ts";
-import { prefix } from "./codec.ts";
+import { commitArgs } from "./codec.ts";
 import { type Asked, type Flight, serveOld } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
@@ -83,8 +83,7 @@ function refuseWithoutRedis(flight: Flight, { wanted }: Reader, { answer }: Aske
  */
 async function store(attempt: Attempt, payload: string): Promise<void> {
   const { flight, builder, elected, fence, began, ask } = attempt;
-  const { freshMs, staleMs, errorMs } = builder.wanted;
-  const asked = await ask(commitScript, prefix, payload, freshMs, staleMs, errorMs);
+  const asked = await ask(commitScript, ...commitArgs(payload, builder.wanted));
   const { answer, question } = asked ?? elected;
   const reply = asked?.reply;
   const stored = reply?.type === "stored";

@@ -9,9 +9,9 @@ import { newToken } from "../random.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
-import { prefix } from "./codec.ts";
+import { commitArgs, prefix } from "./codec.ts";
 import { type CacheContext, demand, type Place } from "./context.ts";
-import type { Windows } from "./options.ts";
+import type { Windows } from "./reader.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
 const setLeaseMs = 10_000;
@@ -26,12 +26,11 @@ export async function storeValue(
   context: CacheContext,
   place: Place,
   payload: string,
-  { freshMs, staleMs, errorMs }: Windows,
+  windows: Windows,
 ): Promise<boolean> {
   const token = newToken(context.env.random);
   const elected = await demand("set", context, place, electScript, [token, setLeaseMs, prefix, 2]);
-  const election = [token, `${elected.reply.attempt}`];
-  const args = [...election, prefix, payload, freshMs, staleMs, errorMs];
+  const args = [token, `${elected.reply.attempt}`, ...commitArgs(payload, windows)];
   return (await demand("set", context, place, commitScript, args)).reply.type === "stored";
 }
 

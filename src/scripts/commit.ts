@@ -9,15 +9,14 @@ export interface CommitReply {
 }
 
 /**
- * COMMIT: stores a value if this election still stands, which needs both its token and its fence: a late copy of an
- * election can win a second time with the same token. A lease that has ended still stands until somebody else is elected.
+ * COMMIT: stores a value if this election still stands. One whose lease has ended stands until another is elected; one
+ * of this token with another fence is a late copy's, and is dropped.
  *
  * KEYS entry
- * ARGV token, fence, prefix of the codec, payload, fresh ms, stale ms and error ms beyond that
+ * ARGV token, fence, prefix of the codec, payload, and in ms from now: the end of fresh, of stale, of rescue (0 for none)
  *
  * Replies { 1, fence } stored, now or by an earlier copy; { 0 | -1 | -2, 0 } refused as the entry is gone, invalidated
- * or superseded; { …, fence, payload } with the newer value. The key lives a minute longer than its value may be
- * served, so that the next readers know how long a build takes.
+ * or superseded; { …, fence, payload } with the newer value.
  *
  * How long builds take is learnt fast when they are fast and slowly when slow, or one slow build taxes all later waits.
  */
@@ -26,16 +25,14 @@ export const commitScript: Script<CommitReply> = {
   source: `${entryPrelude}
 local fence, d, took = tonumber(ARGV[2]), n('d'), math.max(1, now - n('ls'))
 if h.f == ARGV[2] then return { 1, fence } end
-if h.t ~= ARGV[1] or h.lf ~= ARGV[2] then
-  if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 't', 'ls', 'lu') end
+if not mine then
+  if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end
   local newer = n('f') > fence and now < n('fu') and string.sub(h.p, 1, #ARGV[3]) == ARGV[3]
   return { not h.lf and 0 or n('fl') > fence and -1 or -2, n('f'), newer and h.p }
 end
 if n('ls') > 0 then d = (d == 0 or took < d) and (d + took) / (d == 0 and 1 or 2) or 0.7 * d + 0.3 * took end
-local fresh, stale = tonumber(ARGV[5]), tonumber(ARGV[6])
-local last = math.max(stale, tonumber(ARGV[7]))
-w(fresh + last + 60000, 'p', ARGV[4], 'f', ARGV[2], 'd', s(d), 't', '', 'ls', '0', 'lu', '0', 'e', '0', 'bu', '0',
-  'fu', s(now + fresh), 'su', s(stale > 0 and now + fresh + stale or 0), 'xu', s(last > 0 and now + fresh + last or 0))
+w('p', ARGV[4], 'f', ARGV[2], 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0',
+  'fu', s(now + ARGV[5]), 'su', s(now + ARGV[6]), 'xu', s(now + ARGV[7]))
 return { 1, fence }`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;

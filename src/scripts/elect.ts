@@ -26,12 +26,12 @@ export interface ElectReply {
  * KEYS entry
  * ARGV token, lease in ms, prefix of the accepted codec, mode: 0 only reads, 1 elects, 2 elects in any case (`set`)
  * Replies { verdict, age, attempt, fence, left, elapsed, usual, payload or nothing }, as in ElectReply
- * A hit writes nothing. The key outlives the lease, for a late builder whom nobody has replaced.
+ * A hit writes nothing.
  */
 export const electScript: Script<ElectReply> = {
   name: "elect",
   source: `${entryPrelude}
-local age, lease, left, ls = 0, tonumber(ARGV[2]), n('lu') - now, n('ls')
+local age, left, ls = 0, n('lu') - now, n('ls')
 local known = string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]
 if known then age = now < n('fu') and 3 or now < n('su') and 2 or now < n('xu') and 1 or 0 end
 local function r(verdict, ms, least)
@@ -44,9 +44,8 @@ if ARGV[4] ~= '2' then
   if left > 0 then return r(3, left, 2) end
   if now < n('bu') then return r(4, n('bu') - now, 1) end
 end
-w(lease + math.max(lease, 60000), 't', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + lease))
-h.lf = f
-return r(1, lease, 1)`,
+w('t', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + ARGV[2]))
+return r(1, n('lu') - now, 1)`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;
     const [verdict = -1, ageNumber = -1, attempt = 0, fence = 0, leftMs = 0, elapsedMs = 0, usualMs = 0] =

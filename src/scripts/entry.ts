@@ -8,25 +8,29 @@
  *
  * Instants and durations are in ms by the server's clock, read once a script: no client's clock is ever compared with
  * it. A fence is that clock in µs, or one more than the last: it grows even where the key was lost. A field that is
- * absent, empty or 0 counts as never.
+ * absent or 0 counts as never: an election stands while its `lu`, past or not, is there.
  *
  * @module
  */
 
 /**
- * Begins every script on an entry: `n` reads a field as a number; `s` writes one, as Lua itself prints 14 digits at
- * most; `f` is the next fence; `w` writes fields and leaves a time to live of `least` ms, or of what may be served.
+ * Begins every script on an entry. `n` reads a field as a number; `s` writes one, as Lua itself prints 14 digits at
+ * most; `w` writes fields, and lets the key live a minute longer than anything in it; `f` is the next fence; `mine`
+ * whether the election of the token and fence in ARGV stands: a late copy can win again with the same token.
  */
 export const entryPrelude: string = `
-local t, h, list = redis.call('TIME'), {}, redis.call('HGETALL', KEYS[1])
-for i = 1, #list, 2 do h[list[i]] = list[i + 1] end
+local t, h = redis.call('TIME'), {}
 local us = t[1] * 1000000 + t[2]
 local now = math.floor(us / 1000)
+local function put(list) for i = 1, #list, 2 do h[list[i]] = list[i + 1] end end
+put(redis.call('HGETALL', KEYS[1]))
 local function n(field) return tonumber(h[field] or '') or 0 end
 local function s(x) return string.format('%.0f', x) end
-local function w(least, ...)
+local function w(...)
+  put({ ... })
   redis.call('HSET', KEYS[1], ...)
-  redis.call('PEXPIRE', KEYS[1], s(math.max(least, n('fu') - now, n('xu') - now)))
+  redis.call('PEXPIRE', KEYS[1], s(math.max(now, n('fu'), n('xu'), n('lu'), n('bu')) - now + 60000))
 end
 local f = s(math.max(us, n('lf') + 1))
+local mine = h.t == ARGV[1] and h.lf == ARGV[2] and n('lu') > 0
 `.trim();

@@ -22,11 +22,12 @@ export interface FailReply {
 export const failScript: Script<FailReply> = {
   name: "fail",
   source: `${entryPrelude}
-if h.t ~= ARGV[1] or h.lf ~= ARGV[2] then return { 0, 0 } end
-redis.call('HDEL', KEYS[1], 't', 'ls', 'lu')
+if not mine then return { 0, 0 } end
+redis.call('HDEL', KEYS[1], 'lu')
+h.lu = nil
 if ARGV[3] == '0' then return { 1, 0 } end
 local wait = math.min(tonumber(ARGV[4]), tonumber(ARGV[3]) * 2 ^ n('e'))
-w(wait + 60000, 'e', s(n('e') + 1), 'bu', s(now + wait))
+w('e', s(n('e') + 1), 'bu', s(now + wait))
 return { 1, wait }`,
   decode(reply) {
     const [verdict, backOffMs] = integers(reply, 2) ?? [];

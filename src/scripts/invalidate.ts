@@ -28,10 +28,10 @@ if ARGV[1] == '1' then
   redis.call('DEL', KEYS[1])
   h = {}
 else
-  redis.call('HDEL', KEYS[1], 'fu', 't', 'ls', 'lu', 'e', 'bu')
-  h.fu = nil
+  redis.call('HDEL', KEYS[1], 'fu', 'lu', 'e', 'bu')
+  h.fu, h.lu, h.bu = nil
 end
-pcall(w, 60000, 'lf', f, 'fl', f, 'd', d)
+pcall(w, 'lf', f, 'fl', f, 'd', d)
 return tonumber(f)`,
   decode(reply) {
     const fence = integers([reply], 1)?.[0];

@@ -18,9 +18,8 @@ export interface RenewReply {
 export const renewScript: Script<RenewReply> = {
   name: "renew",
   source: `${entryPrelude}
-if h.t ~= ARGV[1] or h.lf ~= ARGV[2] then return 0 end
-local lease = tonumber(ARGV[3])
-w(lease + math.max(lease, 60000), 'lu', s(math.max(n('lu'), now + lease)))
+if not mine then return 0 end
+w('lu', s(math.max(n('lu'), now + ARGV[3])))
 return 1`,
   decode(reply) {
     const code = integers([reply], 1)?.[0];

@@ -36,7 +36,12 @@ describeRedis("the scripts of the cache on Redis", () => {
     fence: number,
     json: string,
     [fresh = minute, stale = 0, err = 0]: readonly number[] = [],
-  ) => run<CommitReply>(commitScript, token, `${fence}`, "j", `j${json}`, fresh, stale, err);
+  ) =>
+    run<CommitReply>(
+      commitScript,
+      ...[token, `${fence}`, "j", `j${json}`],
+      ...[fresh, stale && fresh + stale, (stale || err) && fresh + Math.max(stale, err)],
+    );
   const fail = (token: string, fence: number, backOffMs = 1_000): Promise<FailReply> =>
     run(failScript, token, `${fence}`, backOffMs, 30_000);
   const invalidate = (mode: "hard" | "soft" = "hard") => run(invalidateScript, mode === "hard" ? 1 : 0);

@@ -53,8 +53,8 @@ describeRedis("a guarded cache under stress", () => {
   });
 
   test.each([
-    ["the fence", " or h.lf ~= ARGV[2]", ""],
-    ["the token and the fence", "h.t ~= ARGV[1] or h.lf ~= ARGV[2]", "false"],
+    ["the fence", " and h.lf == ARGV[2]", ""],
+    ["the token and the fence", "h.t == ARGV[1] and h.lf == ARGV[2]", "true"],
   ])("35: is failed by a commit that does not check %s", { timeout: 60_000 }, async (_, check, instead) => {
     expect(commitScript.source).toContain(check);
     const mutant = commitScript.source.replace(check, instead);
