@@ -8,10 +8,11 @@ import type { Signal } from "./command.ts";
 import type { LockContext } from "./context.ts";
 import { failure, type LockError } from "./errors.ts";
 import { notify } from "./events.ts";
-import type { HeldLease } from "./lease.ts";
+import { type Grant, usableMs } from "./holding.ts";
+import { createLease, type HeldLease } from "./lease.ts";
 import { uniform } from "./random.ts";
 import type { Cost } from "./round.ts";
-import { estimateMs } from "./validity.ts";
+import { estimateMs, flightMs, isTooShort, leastUsefulLeaseMs, quorumTrip } from "./validity.ts";
 import { retryDelayMs } from "./wait.ts";
 
 /** What one attempt came to, and what it cost. */
@@ -54,7 +55,7 @@ export interface Waiting {
  * 3. On giving up, whatever may have been left behind is rolled back before the error is thrown.
  */
 export async function acquire(
-  { env: { clock, random }, nodes, floorMs, observe }: LockContext,
+  { env: { clock, random }, nodes, quorum, floorMs, observe }: LockContext,
   attempts: Attempts,
   { name, waitMs, signal }: Waiting,
 ): Promise<HeldLease> {
@@ -80,9 +81,8 @@ export async function acquire(
       if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
       if (atOnce) continue;
 
-      const roundTripMs = Math.max(
-        ...nodes.map(({ trip }) => (trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 }))),
-      );
+      const trip = quorumTrip(nodes, quorum);
+      const roundTripMs = trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 });
       const leftMs = waitMs - waitedMs;
       const leastMs = contended ? 0 : (retryAfterMs ?? 0);
       const mostMs = leftMs - roundTripMs;
@@ -101,4 +101,17 @@ export async function acquire(
     await attempts.giveUp();
     throw error;
   }
+}
+
+/** What a quorum of grants comes to: its lease, or "config" where too little of it is left to be of use. */
+export function granted(context: LockContext, grant: Omit<Grant, "flightMs">, cost: Cost): Outcome {
+  const { nodes, quorum, driftFactor } = context;
+  const { name, leaseMs } = grant;
+  const trip = quorumTrip(nodes, quorum);
+  const whole = { ...grant, flightMs: flightMs(trip, leaseMs) };
+  if (!isTooShort(usableMs(context, whole), leaseMs)) return { held: createLease(context, whole), cost };
+  const reason =
+    `leaseMs is too short for a round trip of ${Math.ceil(cost.durationMs)} ms: current value is ${leaseMs}, ` +
+    `the least useful lease is ${leastUsefulLeaseMs(trip, driftFactor)}`;
+  return { error: failure("config", "acquire", name, reason), cost };
 }

@@ -34,5 +34,6 @@ export type { AsyncDisposal, Lease, LeaseMethods } from "./lease.ts";
 export { createLock } from "./lock.ts";
 export type { AcquireOptions, HoldOptions, Lock, LockOptions, TryOptions, TryResult } from "./lock-methods.ts";
 export type { Random } from "./random.ts";
+export { createRedlock, type RedlockOptions } from "./redlock.ts";
 export type { ReleaseOutcome } from "./release.ts";
 export type { Task } from "./with-lock.ts";

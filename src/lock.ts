@@ -3,21 +3,19 @@
  *
  * @module
  */
-import type { Attempts } from "./acquire.ts";
+import { type Attempts, granted } from "./acquire.ts";
 import type { CommandClient } from "./command.ts";
 import { type LockContext, settle, type Wanted } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { failure } from "./errors.ts";
-import { usableMs } from "./holding.ts";
-import { createLease } from "./lease.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
-import { type Answer, createNode, tooFewAnswers } from "./node.ts";
+import { createNode, tooFewAnswers } from "./node.ts";
 import { newToken } from "./random.ts";
 import { rollBack } from "./release.ts";
 import { askAll } from "./round.ts";
-import { type AcquireReply, acquireScript } from "./scripts/acquire.ts";
+import { acquireScript } from "./scripts/acquire.ts";
 import { checkClient } from "./validate.ts";
-import { defaultDriftFactor, flightMs, isTooShort, leastUsefulLeaseMs } from "./validity.ts";
+import { defaultDriftFactor } from "./validity.ts";
 
 /** The least node time-out: a pause of this process must not look like a silent Redis. */
 const floorMs = 250;
@@ -62,8 +60,8 @@ export function createLock(client: CommandClient, options: LockOptions = {}, env
  *    a new one.
  * 4. On giving up, a token of which some try was never definitely answered is rolled back with a tombstone.
  */
-function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
-  const { env, driftFactor } = context;
+export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
+  const { env } = context;
   const { name, keys, leaseMs } = wanted;
   let token = newToken(env.random);
   let uncertain = false;
@@ -74,18 +72,6 @@ function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
     cleaning = settle(context, rollBack(context, { ...wanted, token }));
     token = newToken(env.random);
     uncertain = false;
-  };
-  const granted = ({ from, sentAt, ms }: Answer<AcquireReply>, { fence, remainingMs }: AcquireReply) => {
-    const holds = [{ sentAt, remainingMs, leaseMs, uncertain }];
-    const grant = { ...wanted, token, fence, flightMs: flightMs(from.trip, leaseMs), holds };
-    const exact = fence <= largestFence;
-    if (exact && !isTooShort(usableMs(context, grant), leaseMs)) return { held: createLease(context, grant) };
-    cleanUp();
-    if (!exact) throw failure("config", "acquire", name, `its fence is no longer exact: current value is ${fence}`);
-    const reason =
-      `leaseMs is too short for a round trip of ${Math.ceil(ms)} ms: current value is ${leaseMs}, ` +
-      `the least useful lease is ${leastUsefulLeaseMs(from.trip, driftFactor)}`;
-    return { error: failure("config", "acquire", name, reason) };
   };
 
   return {
@@ -100,7 +86,17 @@ function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
       });
       const [answer] = answers;
       const reply = answer?.reply;
-      if (answer && reply?.type === "granted") return { ...granted(answer, reply), cost };
+      if (answer && reply?.type === "granted") {
+        const { fence, remainingMs } = reply;
+        if (fence > largestFence) {
+          cleanUp();
+          throw failure("config", "acquire", name, `its fence is no longer exact: current value is ${fence}`);
+        }
+        const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];
+        const outcome = granted(context, { ...wanted, token, fence, holds }, cost);
+        if (!outcome.held) cleanUp();
+        return outcome;
+      }
       if (reply?.type === "held") {
         const details = { nodes: cost.nodes, retryAfterMs: reply.remainingMs < 0 ? undefined : reply.remainingMs };
         return { error: failure("contended", "acquire", name, "another holds it", details), cost };

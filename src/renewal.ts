@@ -5,7 +5,7 @@
  */
 import type { Holding } from "./holding.ts";
 import { uniform } from "./random.ts";
-import { estimateMs } from "./validity.ts";
+import { estimateMs, quorumTrip } from "./validity.ts";
 
 // A round that failed is tried again at once, then in growing steps, but never in a loop that spins.
 const shortestPauseMs = 20;
@@ -25,7 +25,7 @@ export function startRenewal(holding: Holding): () => void {
   let cancel = (): void => {};
 
   const schedule = (failures: number): void => {
-    const answerMs = Math.max(...context.nodes.map(({ trip }) => estimateMs(trip)));
+    const answerMs = estimateMs(quorumTrip(context.nodes, context.quorum));
     const left = holding.remainingMs();
     const threeAttempts = 3 * 1.5 * answerMs;
     const ms = failures

@@ -31,6 +31,7 @@ export interface Round<Result> {
 /** What events and errors tell of a round. */
 export interface Cost {
   readonly nodes: readonly NodeReport[];
+  /** Those still under way count as well. */
   readonly requests: number;
   readonly durationMs: number;
 }
@@ -62,7 +63,7 @@ export async function askAll<Result extends Verdict>(
     answers: [...answers],
     cost: {
       nodes: answers.map(reportOf),
-      requests: answers.reduce((sum, { requests }) => sum + requests, 0),
+      requests: answers.reduce((sum, { requests }) => sum + requests, nodes.length - answers.length),
       durationMs: msSince(env.clock, startedAt),
     },
   };

@@ -81,6 +81,12 @@ export function estimateMs({ smoothedMs, variationMs, backOff }: RoundTrip): num
   return backOff * (smoothedMs === undefined ? firstEstimateMs : smoothedMs + 4 * variationMs);
 }
 
+/** The round trip that a quorum takes: of the q-th fastest node, so that neither a slow nor a dead one counts. */
+export function quorumTrip(nodes: readonly { readonly trip: RoundTrip }[], quorum: number): RoundTrip {
+  const trips = nodes.map(({ trip }) => trip).sort((a, b) => estimateMs(a) - estimateMs(b));
+  return trips[quorum - 1] ?? unknownRoundTrip;
+}
+
 /**
  * How long to wait for a node. At most a quarter of the lease, so that the slowest answer that counts leaves three
  * quarters; but never less than the floor, since a pause of this process must not look like a silent node.

@@ -440,17 +440,14 @@ function reportingTests({ subject, settled, everywhere }: Context): void {
     const lost = await settled(lock.acquire(name));
     await everywhere("DEL", lost.key);
     await lockError(settled(lost.extend()), "lost");
-    expect(events.map(({ type }) => type)).toEqual([
-      "acquired",
-      "contended",
-      "extended",
-      "released",
-      "acquired",
-      "lost",
-    ]);
+    // A quorum is decided before all have answered, and what it has tried in vain is cleaned up behind.
+    const behind = (type: string): boolean => type === "late-grant" || type === "rolled-back";
+    const types = events.map(({ type }) => type).filter((type) => !behind(type));
+    expect(types).toEqual(["acquired", "contended", "extended", "released", "acquired", "lost"]);
     for (const event of events) {
       expect(event.name).toBe(name);
-      if (event.type !== "contended") expect(event).toHaveProperty("fence", expect.any(Number));
+      const fenced = event.type !== "contended" && event.type !== "rolled-back";
+      if (fenced) expect(event).toHaveProperty("fence", expect.any(Number));
       if (event.type !== "lost") expect(event.nodes.length).toBeGreaterThan(0);
     }
     for (const { token } of [lease, lost]) expect(JSON.stringify(events)).not.toContain(token);
