@@ -116,12 +116,16 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     controller.abort(lostError());
     tell({ type: "lost", by });
   };
-  const extend = async (leaseMs: number, keepsAlive: boolean): Promise<Extension> => {
-    const { lostBy, ...extension } = await extendHolds(context, grant, leaseMs, keepsAlive);
+  // Also of a node that answers after its round was decided.
+  const heard = (): boolean => {
+    const lostBy = lossOf(context, grant);
     if (lostBy) end(lostBy);
-    if (!ending()) watch();
-    return extension;
+    if (ending()) return true;
+    watch();
+    return false;
   };
+  const extend = (leaseMs: number, keepsAlive: boolean): Promise<Extension> =>
+    extendHolds(context, grant, { leaseMs, keepsAlive }, heard);
 
   watch();
   return { context, grant, controller, remainingMs, ending, lostError, end, tell, extend };
@@ -137,35 +141,42 @@ function leftMs({ env, driftFactor }: LockContext, { sentAt, ...bound }: Word): 
   return remainingMs({ ...bound, elapsedMs: elapsedMs(sentAt, env.clock.now()) }, driftFactor);
 }
 
+/** Lost is: more than N - q nodes do not keep the lease; stolen: so many are known to be another's. */
+function lossOf({ nodes, quorum }: LockContext, { holds }: Grant): LostBy | undefined {
+  const gone = holds.flatMap((hold) => hold.gone ?? []);
+  const spare = nodes.length - quorum;
+  if (gone.length <= spare) return undefined;
+  return gone.filter((why) => why === "foreign").length > spare ? "stolen" : "expired";
+}
+
 /**
  * Asks every node once for a lease of `leaseMs` from now. A node that answers "extended" moves its own bound, one that
- * does not answer keeps it, and one that says "not yours" is gone for this token. Lost is: more than N - q nodes are
- * gone.
+ * does not answer keeps it, and one that says "not yours" is gone for this token. Decided once a quorum is extended or
+ * cannot be any more, or `heard`, which is called after each answer, says that the lease is over.
  */
 async function extendHolds(
   context: LockContext,
   { keys, token, holds }: Grant,
-  leaseMs: number,
-  keepsAlive: boolean,
-): Promise<Extension & { readonly lostBy: LostBy | undefined }> {
+  { leaseMs, keepsAlive }: { readonly leaseMs: number; readonly keepsAlive: boolean },
+  heard: () => boolean,
+): Promise<Extension> {
   const { nodes, quorum } = context;
   const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
-  const isLost = (): boolean => holds.filter(({ gone }) => gone).length > nodes.length - quorum;
   let extensions = 0;
+  let misses = 0;
   const round = await askAll(context, question, ({ reply, sentAt }, index) => {
     const hold = holds[index];
-    if (reply && hold) {
-      if (reply.type !== "extended") hold.gone = reply.type;
-      else if (!hold.gone) {
-        extensions += 1;
-        const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
-        if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
-      }
+    if (reply?.type === "extended" && hold && !hold.gone) {
+      extensions += 1;
+      const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
+      if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
+    } else {
+      misses += 1;
+      if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;
     }
-    return extensions >= quorum || isLost();
+    return heard() || extensions >= quorum || misses > nodes.length - quorum;
   });
-  const stolen = holds.some(({ gone }) => gone === "foreign");
-  return { extended: extensions >= quorum, lostBy: isLost() ? (stolen ? "stolen" : "expired") : undefined, round };
+  return { extended: extensions >= quorum, round };
 }
 
 const endings: Record<Ending, string> = {

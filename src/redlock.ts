@@ -202,7 +202,7 @@ function vote(
       else if (reply.remainingMs >= 0) waits.push(reply.remainingMs);
     }
     if (reply && hold && type === "granted") {
-      Object.assign(hold, { sentAt, remainingMs: reply.remainingMs });
+      if (hold.remainingMs < 0) Object.assign(hold, { sentAt, remainingMs: reply.remainingMs }); // else extended since
       ballot.grants += 1;
       const holding = ballot.held?.holding;
       if (!holding?.ending()) holding?.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
