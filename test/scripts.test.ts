@@ -17,7 +17,6 @@ import { inspectScript } from "../src/scripts/inspect.ts";
 import { invalidateScript } from "../src/scripts/invalidate.ts";
 import { proposeScript } from "../src/scripts/propose.ts";
 import { releaseScript } from "../src/scripts/release.ts";
-import { renewScript } from "../src/scripts/renew.ts";
 import { allScripts } from "./scripts/all.ts";
 import { type Pair, startPair } from "./scripts/pair.ts";
 import { describeRedis } from "./support/redis.ts";
@@ -236,14 +235,6 @@ const fail = fc
     ),
   );
 
-const renew = fc
-  .tuple(token, attempt, fc.constantFrom(100_000, 2 * hourMs))
-  .map(([owner, back, life]) =>
-    step(["renew", owner, back, life], (client) =>
-      call(client, renewScript, [entry], [owner, fenceOf(client, back), life]),
-    ),
-  );
-
 const invalidate = fc
   .constantFrom(0, 1)
   .map((mode) => step(["invalidate", mode], (client) => call(client, invalidateScript, [entry], [mode])));
@@ -278,7 +269,6 @@ const cacheStep = fc.oneof(
   { weight: 6, arbitrary: elect },
   { weight: 4, arbitrary: commit },
   { weight: 2, arbitrary: fail },
-  { weight: 2, arbitrary: renew },
   { weight: 2, arbitrary: invalidate },
   { weight: 4, arbitrary: tamper },
 );

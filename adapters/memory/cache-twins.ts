@@ -65,13 +65,6 @@ export const fail: Twin = (redis, entry, token, fence, firstMs, longestMs) => {
   return [1, wait];
 };
 
-export const renew: Twin = (redis, entry, token, fence, leaseMs) => {
-  const { n, isMine, write } = open(redis, entry);
-  if (!isMine(token, fence)) return 0;
-  write({ lu: Math.max(n("lu"), redis.nowMs + Number(leaseMs)) });
-  return 1;
-};
-
 export const invalidate: Twin = (redis, entry, mode) => {
   const { n, fence, write } = open(redis, entry);
   const usual = n("d");

@@ -13,7 +13,6 @@ import { inspectScript } from "../../src/scripts/inspect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
-import { renewScript } from "../../src/scripts/renew.ts";
 import { integer } from "./arguments.ts";
 import * as cache from "./cache-twins.ts";
 import type { Keyspace } from "./keyspace.ts";
@@ -30,7 +29,6 @@ const twins = new Map<string, Twin>([
   [commitScript.source, cache.commit],
   [failScript.source, cache.fail],
   [invalidateScript.source, cache.invalidate],
-  [renewScript.source, cache.renew],
 ]);
 
 /** Runs the twin of a source, known by its whole text behind any header line. @throws ReplyError */

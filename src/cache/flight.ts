@@ -24,7 +24,7 @@ export interface Asked<Result> {
 }
 
 /** An event of a read, without what every one of them says. */
-type ReadEvent<Event = CacheEvent> = Event extends CacheEvent
+export type ReadEvent<Event = CacheEvent> = Event extends CacheEvent
   ? Omit<Event, "name" | "durationMs" | "requests" | "nodes">
   : never;
 

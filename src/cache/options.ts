@@ -52,18 +52,12 @@ export interface StoreOptions {
 /** Settings of a read. */
 export interface GetOptions extends StoreOptions {
   /**
-   * How long a build keeps others from building after the process that runs it has died, in ms. While it runs it is
-   * renewed.
+   * How long a build keeps others from building, in ms. A build that takes longer is still stored if nobody has started
+   * another; give it longer than a build takes.
    *
    * @default {10_000}
    */
   readonly leaseMs?: number | undefined;
-  /**
-   * When a build that still runs has failed, in ms: its signal aborts, and others may build.
-   *
-   * @default {60_000; 25_000 with waitUntil, as hosts end such work after 30 s; leaseMs if that is more}
-   */
-  readonly maxHoldMs?: number | undefined;
   /**
    * How long to wait for another's build, in ms from the call; 0 never waits.
    *
@@ -101,15 +95,13 @@ export function checkGet(
   build: Build<unknown>,
 ): Wanted {
   const { leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build", signal, waitUntil = place.waitUntil } = options;
-  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000) } = options;
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
-  checkDuration("maxHoldMs", maxHoldMs);
   checkSignal(signal);
   checkFunction("build", build);
   checkFunction("waitUntil", waitUntil, true);
   if (onRedisDown !== "build" && onRedisDown !== "throw") {
     throw invalid("onRedisDown", onRedisDown, '"build" or "throw"');
   }
-  return { ...place, ...checkStore(options), waitMs, maxHoldMs, leaseMs, onRedisDown, signal, waitUntil, build };
+  return { ...place, ...checkStore(options), waitMs, leaseMs, onRedisDown, signal, waitUntil, build };
 }

@@ -29,8 +29,7 @@ export async function readEntry(flight: Flight): Promise<void> {
     const elected = await flight.ask(reader, electScript, args);
     const { answer, reply, question } = elected;
     if (reply === undefined || reply.type === "won") {
-      if (await rebuild(flight, reader, elected)) continue;
-      return;
+      return rebuild(flight, reader, elected);
     }
     const { type, payload, fence, leftMs } = reply;
     if (type === "hit" && payload !== undefined) {

@@ -10,7 +10,7 @@ import type { Place } from "./context.ts";
 
 /** What a build is handed. */
 export interface BuildContext {
-  /** Aborts when nobody waits for this build any more, when it has been overtaken, and at `maxHoldMs`. */
+  /** Aborts when nobody waits for this build any more. */
   readonly signal: Signal;
   /** Of this election: larger than that of any value stored before. 0 where Redis gave none. */
   readonly fence: number;
@@ -31,7 +31,6 @@ export interface Windows {
 /** What one caller asked for. */
 export interface Wanted extends Place, Windows {
   readonly leaseMs: number;
-  readonly maxHoldMs: number;
   readonly waitMs: number;
   readonly onRedisDown: "build" | "throw";
   readonly signal: Signal | undefined;

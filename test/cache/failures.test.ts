@@ -103,7 +103,7 @@ describe("a commit", () => {
 
   test("4: that comes late is refused, and its caller gets the newer value", async () => {
     const { clock, process, slow } = world();
-    const a = process({ faults: always("renew", { lose: "request" }) });
+    const a = process();
     const b = process();
     const late = a.cache.getEntry("k", { ...fresh, leaseMs: 50 }, slow(200, "late"));
     await clock.advance(60);
@@ -113,6 +113,24 @@ describe("a commit", () => {
     expect(entry).toMatchObject({ value: "newer", status: "waited", fence: newer.fence, stored: true, requests: 2 });
     expect(a.events.find(({ type }) => type === "commit-refused")).toMatchObject({ reason: "superseded" });
     expect(await b.cache.peek("k")).toMatchObject({ value: "newer" });
+  });
+
+  test("32: of a build that hangs is not waited for once its lease is over, here or elsewhere", async () => {
+    const { clock, process } = world();
+    const a = process();
+    const b = process();
+    const options = { ...fresh, leaseMs: 2 * second, waitMs: 5 * second };
+    const controller = new AbortController();
+    const hung = refusal(
+      a.cache.get("k", { ...options, signal: controller.signal }, () => new Promise(() => {})),
+      "aborted",
+    );
+    await clock.advance(3 * second);
+    const here = a.cache.getEntry("k", options, () => 1);
+    expect(await clock.until(here)).toMatchObject({ value: 1, status: "built", stored: true });
+    expect(await clock.until(b.cache.getEntry("k", options, () => 2))).toMatchObject({ value: 1, status: "hit" });
+    controller.abort();
+    await hung;
   });
 
   test("8: of a build that took three leases is taken where nobody else was elected", async () => {

@@ -17,17 +17,15 @@ import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
 import { failScript } from "../../src/scripts/fail.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
-import { renewScript } from "../../src/scripts/renew.ts";
 import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
 import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
-export type Verb = "elect" | "commit" | "fail" | "renew" | "invalidate";
+export type Verb = "elect" | "commit" | "fail" | "invalidate";
 
 const scripts: Record<Verb, Script<unknown>> = {
   elect: electScript,
   commit: commitScript,
   fail: failScript,
-  renew: renewScript,
   invalidate: invalidateScript,
 };
 

@@ -26,7 +26,6 @@ const sampleArgs: Record<string, Command> = {
   commit: ["t1", 1, "j", "jvalue", 60_000, 0, 0],
   fail: ["t1", 1, 1_000, 30_000],
   invalidate: [0],
-  renew: ["t1", 1, 60_000],
 };
 
 /** Fails where a script's header does not declare its keys, or its name is not known above. */
