@@ -3,9 +3,10 @@
  *
  * @module
  */
+import type { Stamp } from "../clock.ts";
 import type { Environment } from "../environment.ts";
-import type { Observer } from "../events.ts";
-import { type Answer, ask, type Node, tooFewAnswers } from "../node.ts";
+import { type CacheEvent, notify, type Observer } from "../events.ts";
+import { type Answer, ask, type Node, reportOf, tooFewAnswers } from "../node.ts";
 import type { Script, Verdict } from "../script.ts";
 
 /** The settings of one cache, and the Redis it stands on. */
@@ -54,4 +55,27 @@ export async function demand<Result extends Verdict>(
   const answer = await askEntry(context, place, script, args);
   if (answer.kind !== "reply") throw tooFewAnswers(action, place.name, [answer]);
   return { reply: answer.reply, answer };
+}
+
+/** An event of a cache, without what every one of them says. */
+export type Event<Any = CacheEvent> = Any extends CacheEvent
+  ? Omit<Any, "name" | "durationMs" | "requests" | "nodes">
+  : never;
+
+/** Whose event it is, since when and at what cost. */
+export interface Doing {
+  readonly wanted: Pick<Place, "name">;
+  readonly startedAt: Stamp;
+  readonly requests: number;
+}
+
+/** Tells the observer. */
+export function report(
+  { env, observe }: CacheContext,
+  event: Event,
+  { wanted: { name }, startedAt, requests }: Doing,
+  answer: Answer<Verdict>,
+): void {
+  const durationMs = env.clock.now().monotonic - startedAt.monotonic;
+  notify(observe, { ...event, name, durationMs, requests, nodes: [reportOf(answer)] });
 }

@@ -6,12 +6,11 @@
 import { sleep } from "../clock.ts";
 import type { Signal } from "../command.ts";
 import { failure } from "../errors.ts";
-import { type CacheEvent, notify } from "../events.ts";
-import { type Answer, reportOf } from "../node.ts";
+import type { Answer } from "../node.ts";
 import { newToken } from "../random.ts";
 import type { Script, Verdict } from "../script.ts";
 import type { ElectReply } from "../scripts/elect.ts";
-import { askEntry, type CacheContext } from "./context.ts";
+import { askEntry, type CacheContext, report } from "./context.ts";
 import type { Reader, Seat, Told } from "./reader.ts";
 
 /** What a question came to. */
@@ -22,11 +21,6 @@ export interface Asked<Result> {
   /** Its place among those that the flight has asked. */
   readonly question: number;
 }
-
-/** An event of a read, without what every one of them says. */
-export type ReadEvent<Event = CacheEvent> = Event extends CacheEvent
-  ? Omit<Event, "name" | "durationMs" | "requests" | "nodes">
-  : never;
 
 /**
  * Readers sit down, are asked for as one, and leave when they have been told something.
@@ -56,14 +50,12 @@ export interface Flight extends Seat {
   ): Promise<Asked<Result>>;
   /** From here on the others wait for this build. It is a question as well: to what the cache stands in front of. */
   startBuild(builder: Reader): number;
-  /** Waits for a build elsewhere that may be over in `retryAfterMs`, as long as anybody here waits for it. */
-  pause(ms: number, retryAfterMs: number): Promise<void>;
-  /** Tells the observer what happened to a reader. */
-  notify(event: ReadEvent, reader: Reader, answer: Answer<Verdict>): void;
+  /** Waits for a build elsewhere that is over in `leftMs` at the latest, as long as anybody here waits for it. */
+  pause(ms: number, leftMs: number): Promise<void>;
 }
 
 export function createFlight(context: CacheContext, detach: () => void): Flight {
-  const { env, observe } = context;
+  const { env } = context;
   const seated = new Set<Reader>();
   const desertion = new AbortController();
   let questions = 0;
@@ -117,14 +109,10 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
       questions += 1;
       return questions;
     },
-    pause(ms, waitMs) {
-      retryAfterMs = waitMs;
+    pause(ms, leftMs) {
+      retryAfterMs = leftMs;
       flight.expire();
       return sleep(env.clock, ms, flight.deserted).catch(() => {});
-    },
-    notify(event, { wanted: { name }, startedAt, requests }, answer) {
-      const durationMs = env.clock.now().monotonic - startedAt.monotonic;
-      notify(observe, { ...event, name, durationMs, requests, nodes: [reportOf(answer)] });
     },
   };
   return flight;
@@ -142,15 +130,18 @@ export function serveOld(
   for (const reader of flight.readers(question)) {
     const { staleMs, errorMs } = reader.wanted;
     if (reader === but || !((age === "stale" && staleMs > 0) || (isFailing && errorMs > 0))) continue;
-    flight.notify({ type: "stale", fence }, reader, answer);
+    report(flight.context, { type: "stale", fence }, reader, answer);
     flight.tell([reader], { payload, status: "stale", fence, stored: true });
   }
 }
 
 /** Another builds it for longer than this reader waits. */
 function overdue({ wanted: { name, waitMs } }: Reader, retryAfterMs: number | undefined): unknown {
-  const contended = failure("contended", "get", name, "another builds it", { retryAfterMs });
-  if (waitMs === 0) return contended;
-  const reason = `another built it for all of waitMs: current value is ${waitMs}`;
-  return failure("timeout", "get", name, reason, { retryAfterMs, cause: contended });
+  const reason = "another builds it";
+  const cause = failure("contended", "get", name, reason, { retryAfterMs });
+  if (waitMs === 0) return cause;
+  return failure("timeout", "get", name, `${reason} for longer than waitMs: current value is ${waitMs}`, {
+    retryAfterMs,
+    cause,
+  });
 }

@@ -6,9 +6,10 @@
 import { uniform } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
 import { prefix } from "./codec.ts";
+import { report } from "./context.ts";
 import { type Flight, serveOld } from "./flight.ts";
 import { failed, rebuild } from "./rebuild.ts";
-import { lookAgain } from "./waiting.ts";
+import { lookAgainMs } from "./waiting.ts";
 
 /**
  * Looks until nobody is left who may take what comes.
@@ -21,30 +22,23 @@ import { lookAgain } from "./waiting.ts";
  *    by one.
  */
 export async function readEntry(flight: Flight): Promise<void> {
-  const { env, node } = flight.context;
+  const { context, token } = flight;
   for (let sleeps = 0; ; sleeps += 1) {
     const [reader] = flight.readers();
     if (reader === undefined) return;
-    const args = [flight.token, reader.wanted.leaseMs, prefix, 1];
-    const elected = await flight.ask(reader, electScript, args);
+    const elected = await flight.ask(reader, electScript, [token, reader.wanted.leaseMs, prefix, 1]);
     const { answer, reply, question } = elected;
-    if (reply === undefined || reply.type === "won") {
-      return rebuild(flight, reader, elected);
-    }
+    if (reply === undefined || reply.type === "won") return rebuild(flight, reader, elected);
     const { type, payload, fence, leftMs } = reply;
     if (type === "hit" && payload !== undefined) {
       const readers = flight.readers(question);
-      for (const served of readers) flight.notify({ type, fence }, served, answer);
+      for (const served of readers) report(context, { type, fence }, served, answer);
       return flight.tell(readers, { payload, status: sleeps > 0 ? "waited" : type, fence, stored: true });
     }
     const isFailing = type === "back-off";
     serveOld(flight, elected, isFailing);
     if (isFailing) return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
-    const { sleepMs, untilDoneMs } = lookAgain(reply, {
-      sleeps,
-      roundTripMs: node.trip.smoothedMs ?? answer.ms,
-      chance: uniform(env.random, 0, 1),
-    });
-    await flight.pause(sleepMs, untilDoneMs);
+    const roundTripMs = context.node.trip.smoothedMs ?? answer.ms;
+    await flight.pause(lookAgainMs(reply, sleeps, roundTripMs, uniform(context.env.random, 0, 1)), leftMs);
   }
 }

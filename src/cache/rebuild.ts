@@ -11,7 +11,8 @@ import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { runBuild } from "./build.ts";
 import { commitArgs } from "./codec.ts";
-import { type Asked, type Flight, type ReadEvent, serveOld } from "./flight.ts";
+import { type Event, report } from "./context.ts";
+import { type Asked, type Flight, serveOld } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
 /** After a failed build nobody is elected for this long, doubling with each failure in a row. */
@@ -37,7 +38,8 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const [builder = asker] = flight.readers();
   const { wanted } = builder;
   const fence = won?.attempt ?? 0;
-  const say = (event: ReadEvent, { answer }: Asked<Verdict> = elected): void => flight.notify(event, builder, answer);
+  const say = (event: Event, { answer }: Asked<Verdict> = elected): void =>
+    report(flight.context, event, builder, answer);
   const ask = async <Result extends Verdict>(script: Script<Result>, ...args: (string | number)[]) =>
     won && flight.ask(builder, script, [flight.token, `${fence}`, ...args]);
 

@@ -14,17 +14,8 @@ export interface Hint {
   readonly usualMs: number;
 }
 
-/** What the waiter knows itself. */
-export interface Waiter {
-  /** How often it has slept so far. */
-  readonly sleeps: number;
-  readonly roundTripMs: number;
-  /** From 0 up to, not including, 1. */
-  readonly chance: number;
-}
-
 /**
- * How long to sleep before the next look, and when the build may be over.
+ * How long to sleep before the next look, for a reader that has slept so often.
  *
  * 1. The build will take a while yet: until it should be over, one round trip and up to a tenth more, never less. If
  *    that is above 500 ms, a look halfway first, as builds fail and fast ones end early.
@@ -33,16 +24,19 @@ export interface Waiter {
  *
  * And never past the end of the lease, after which this reader may build itself; up to 50 ms more spread those who wait.
  * An 800 ms build so costs a waiter 3 requests, where polling each 100 ms would cost 8.
+ *
+ * @param chance from 0 up to, not including, 1
  */
-export function lookAgain(
+export function lookAgainMs(
   { leftMs, elapsedMs, usualMs }: Hint,
-  { sleeps, roundTripMs, chance }: Waiter,
-): { readonly sleepMs: number; readonly untilDoneMs: number } {
+  sleeps: number,
+  roundTripMs: number,
+  chance: number,
+): number {
   const etaMs = usualMs - elapsedMs;
   let ms = etaMs * (1 + chance / 10) + roundTripMs;
-  if (usualMs === 0) ms = 100 * 2 ** sleeps;
-  else if (etaMs <= 0) ms = Math.max(25, elapsedMs / 2);
+  if (usualMs === 0) ms = Math.min(500, 100 * 2 ** sleeps);
+  else if (etaMs <= 0) ms = Math.min(500, Math.max(25, elapsedMs / 2));
   else if (etaMs > 500 && sleeps === 0) ms = Math.max(500, etaMs / 2);
-  if (etaMs <= 0) ms = Math.min(500, ms);
-  return { sleepMs: Math.min(ms, Math.max(0, leftMs) + chance * 50), untilDoneMs: etaMs > 0 ? etaMs : leftMs };
+  return Math.min(ms, Math.max(0, leftMs) + chance * 50);
 }

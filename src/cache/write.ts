@@ -3,14 +3,12 @@
  *
  * @module
  */
-import { notify } from "../events.ts";
-import { reportOf } from "../node.ts";
 import { newToken } from "../random.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
 import { commitArgs, prefix } from "./codec.ts";
-import { type CacheContext, demand, type Place } from "./context.ts";
+import { type CacheContext, demand, type Place, report } from "./context.ts";
 import type { Windows } from "./reader.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
@@ -38,14 +36,7 @@ export async function storeValue(
  * Voids every election, and what stands: no value built before this is stored after it, nor, if it is hard, served.
  */
 export async function voidEntry(context: CacheContext, place: Place, soft: boolean): Promise<void> {
-  const { clock } = context.env;
-  const startedAt = clock.now().monotonic;
+  const startedAt = context.env.clock.now();
   const { reply, answer } = await demand("invalidate", context, place, invalidateScript, [soft ? 0 : 1]);
-  notify(context.observe, {
-    ...reply,
-    name: place.name,
-    durationMs: clock.now().monotonic - startedAt,
-    requests: answer.requests,
-    nodes: [reportOf(answer)],
-  });
+  report(context, reply, { wanted: place, startedAt, requests: answer.requests }, answer);
 }

@@ -165,7 +165,7 @@ describe("readers of one process", () => {
     expect((await gone).cause).toEqual(new Error("enough"));
     const error = await clock.until(over, 600);
     expect(clock.monotonic).toBe(1_000 + 10 + 1_000);
-    expect(error.message).toBe('Cannot get "k" as another built it for all of waitMs: current value is 1000');
+    expect(error.message).toBe('Cannot get "k" as another builds it for longer than waitMs: current value is 1000');
     expect(error.cause).toMatchObject({ code: "contended" });
     expect(await clock.until(patient)).toBe(1);
     expect(await building).toBe(1);
