@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Reply, ReplyError, toReply } from "../src/command.ts";
+import { type Reply, ReplyError } from "../src/command.ts";
 import { scrub } from "../src/errors.ts";
 import type { RestResponse } from "./rest-request.ts";
 
@@ -48,10 +48,15 @@ export function replyOf({ status, text, json, retryAfterMs, token }: Body, answe
   const said = typeof error === "string" ? scrub(error, [token]) : "";
   if (status === 401) throw new ReplyError(said || "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
   if (said && (status < 500 || /^[A-Z][A-Z0-9_]+ /.test(said))) throw new ReplyError(said, { retryAfterMs });
-  if (result !== undefined && !said && status >= 200 && status < 300) return toReply(result);
+  if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
   const reason = `it is none of a Redis REST API: current value is status ${status}, body "${shown}"`;
   throw Object.assign(new Error(`Cannot read the reply as ${reason}`), { retryAfterMs });
+}
+
+// Of what JSON can hold, Redis has no objects and no booleans.
+function isReply(value: unknown): value is Reply {
+  return Array.isArray(value) ? value.every(isReply) : value === null || /string|number/.test(typeof value);
 }
 
 /** An error of `fetch` as it is, unless it or its cause tells the token. */

@@ -65,7 +65,12 @@ export class ReplyError extends Error {
 
 /** Whether an error is Redis' own answer, told by name and code so that two copies of the package agree. */
 export function isReplyError(error: unknown): error is ReplyError {
-  return error instanceof Error && error.name === "ReplyError" && "code" in error;
+  return isCoded(error, "ReplyError");
+}
+
+/** Whether an error has this name and a code: how the errors here are told, whichever copy of the package made them. */
+export function isCoded(error: unknown, name: string): error is Error & { readonly code: unknown } {
+  return error instanceof Error && error.name === name && "code" in error;
 }
 
 // At the start, behind "ERR", or inside the text of a failed script or a proxy: "ERR Error running script: -OOM command".

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { isCoded } from "./command.ts";
+
 /** Why an operation failed. Stable strings: compare these, never classes or messages. */
 export type LockErrorCode = "contended" | "timeout" | "unavailable" | "aborted" | "lost" | "build-failed" | "config";
 
@@ -92,8 +94,7 @@ function printable(cause: unknown): unknown {
  * that it holds across two copies of the package.
  */
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
-  if (!(error instanceof Error && error.name === "LockError" && "code" in error)) return false;
-  return !code || error.code === code;
+  return isCoded(error, "LockError") && (!code || error.code === code);
 }
 
 /** An error in the one grammar: `Cannot acquire "jobs:7" as another holds it`. */

@@ -9,8 +9,9 @@ import type { Signal } from "./command.ts";
 import type { LockContext, Wanted } from "./context.ts";
 import { failure, type LockError, type LostBy } from "./errors.ts";
 import { type LockEvent, notify } from "./events.ts";
-import { askAll, type Cost, type Round } from "./round.ts";
-import { type ExtendReply, extendScript } from "./scripts/extend.ts";
+import { tooFewAnswers } from "./node.ts";
+import { askAll, type Cost } from "./round.ts";
+import { extendScript } from "./scripts/extend.ts";
 import { quorumRemainingMs, remainingMs } from "./validity.ts";
 
 /** A node's word that a token holds its key. */
@@ -60,26 +61,28 @@ export interface Holding {
   remainingMs(): number;
   /** How the lease ended; undefined while it is held. Looks at the clocks as well. */
   ending(): Ending | undefined;
+  assertHeld(): void;
   /** The error of a lease that has ended: one object for the signal and for whatever asks. */
   lostError(): LockError;
   /** Ends the lease. A loss is told to the holder. */
   end(by: Ending): void;
   /** Tells the observer what happened to this lease. */
   tell(event: LeaseEvent): void;
-  /** A round of {@link extendHolds}, and what follows from it for this lease. */
-  extend(leaseMs: number, keepsAlive: boolean): Promise<Extension>;
-}
-
-/** What a round of extends came to. */
-export interface Extension {
-  /** Whether a quorum was extended. Fewer are no loss as long as the old bounds last. */
-  readonly extended: boolean;
-  readonly round: Round<ExtendReply>;
+  /**
+   * Asks every node once for a lease of `leaseMs` from now. A node that answers "extended" moves its own bound, one that
+   * does not answer keeps it, and one that says "not yours" is gone for this token: more than N - q of these lose the
+   * lease. Decided once a quorum is extended, or cannot be any more: no loss as long as the old bounds last.
+   *
+   * @throws LockError "lost" when it is over, before or after; "unavailable" when fewer than a quorum were extended
+   */
+  extend(leaseMs: number, type: "extended" | "renewed"): Promise<void>;
 }
 
 /** Holds what was granted: watches over its deadline, which keeps no process alive. */
 export function createHolding(context: LockContext, grant: Grant): Holding {
-  const { name, fence } = grant;
+  const { env, nodes, quorum, observe } = context;
+  const { name, keys, token, fence, holds } = grant;
+  const spare = nodes.length - quorum;
   const controller = new AbortController();
   let endedBy: Ending | undefined;
   let error: LockError | undefined;
@@ -87,7 +90,8 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
 
   const remainingMs = (): number => {
     const left = Math.floor(usableMs(context, grant));
-    if (left <= 0) end("expired");
+    const isStolen = (): boolean => holds.filter(({ gone }) => gone === "foreign").length > spare;
+    if (left <= 0) end(isStolen() ? "stolen" : "expired");
     return endedBy ? 0 : left;
   };
   const ending = (): Ending | undefined => {
@@ -96,17 +100,16 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   };
   const watch = (): void => {
     cancelDeadline();
-    cancelDeadline = context.env.clock.after(Math.max(1, usableMs(context, grant)), false, () => {
+    cancelDeadline = env.clock.after(Math.max(1, usableMs(context, grant)), false, () => {
       if (!ending()) watch();
     });
   };
   const lostError = (): LockError => {
-    const lostBy = endedBy ?? "expired";
-    error ??= failure("lost", "use the lease on", name, endings[lostBy], { lostBy });
+    error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, { lostBy: endedBy });
     return error;
   };
   const tell = (event: LeaseEvent): void => {
-    notify(context.observe, { name, fence, nodes: [], requests: 0, durationMs: 0, ...event } as LockEvent);
+    notify(observe, { name, fence, nodes: [], requests: 0, durationMs: 0, ...event } as LockEvent);
   };
   const end = (by: Ending): void => {
     if (endedBy) return;
@@ -116,19 +119,37 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     controller.abort(lostError());
     tell({ type: "lost", by });
   };
-  // Also of a node that answers after its round was decided.
-  const heard = (): boolean => {
-    const lostBy = lossOf(context, grant);
-    if (lostBy) end(lostBy);
-    if (ending()) return true;
-    watch();
-    return false;
+  const assertHeld = (): void => {
+    if (ending()) throw lostError();
   };
-  const extend = (leaseMs: number, keepsAlive: boolean): Promise<Extension> =>
-    extendHolds(context, grant, { leaseMs, keepsAlive }, heard);
+  const extend: Holding["extend"] = async (leaseMs, type) => {
+    assertHeld();
+    const keepsAlive = type === "extended";
+    const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
+    let extensions = 0;
+    let misses = 0;
+    const { answers, cost } = await askAll(context, question, ({ reply, sentAt }, index) => {
+      const hold = holds[index];
+      if (reply?.type === "extended" && hold && !hold.gone) {
+        extensions += 1;
+        const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
+        if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
+      } else {
+        misses += 1;
+        if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;
+      }
+      if (!ending()) watch(); // also where the round was decided before
+      return extensions >= quorum || misses > spare;
+    });
+    assertHeld();
+    const extended = extensions >= quorum;
+    const told = extended ? type : "renewal-unknown";
+    if (extended || type === "renewed") tell({ type: told, remainingMs: remainingMs(), ...cost });
+    if (!extended) throw tooFewAnswers("extend the lease on", name, answers);
+  };
 
   watch();
-  return { context, grant, controller, remainingMs, ending, lostError, end, tell, extend };
+  return { context, grant, controller, remainingMs, ending, assertHeld, lostError, end, tell, extend };
 }
 
 /** What is left of a grant by both clocks, whether or not its lease is over; may be negative. */
@@ -140,48 +161,3 @@ export function usableMs(context: LockContext, { holds, flightMs }: Grant): numb
 function leftMs({ env, driftFactor }: LockContext, { sentAt, ...bound }: Word): number {
   return remainingMs({ ...bound, elapsedMs: elapsedMs(sentAt, env.clock.now()) }, driftFactor);
 }
-
-/** Lost is: more than N - q nodes do not keep the lease; stolen: so many are known to be another's. */
-function lossOf({ nodes, quorum }: LockContext, { holds }: Grant): LostBy | undefined {
-  const gone = holds.flatMap((hold) => hold.gone ?? []);
-  const spare = nodes.length - quorum;
-  if (gone.length <= spare) return undefined;
-  return gone.filter((why) => why === "foreign").length > spare ? "stolen" : "expired";
-}
-
-/**
- * Asks every node once for a lease of `leaseMs` from now. A node that answers "extended" moves its own bound, one that
- * does not answer keeps it, and one that says "not yours" is gone for this token. Decided once a quorum is extended or
- * cannot be any more, or `heard`, which is called after each answer, says that the lease is over.
- */
-async function extendHolds(
-  context: LockContext,
-  { keys, token, holds }: Grant,
-  { leaseMs, keepsAlive }: { readonly leaseMs: number; readonly keepsAlive: boolean },
-  heard: () => boolean,
-): Promise<Extension> {
-  const { nodes, quorum } = context;
-  const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
-  let extensions = 0;
-  let misses = 0;
-  const round = await askAll(context, question, ({ reply, sentAt }, index) => {
-    const hold = holds[index];
-    if (reply?.type === "extended" && hold && !hold.gone) {
-      extensions += 1;
-      const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
-      if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
-    } else {
-      misses += 1;
-      if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;
-    }
-    return heard() || extensions >= quorum || misses > nodes.length - quorum;
-  });
-  return { extended: extensions >= quorum, round };
-}
-
-const endings: Record<Ending, string> = {
-  expired: "it is no longer held: its time is up, or its key is gone",
-  stolen: "it is no longer held: token differs",
-  maxHold: "it is no longer held: maxHoldMs has passed",
-  released: "it was released",
-};

@@ -7,7 +7,6 @@ import type { Signal } from "./command.ts";
 import { type LockContext, settle } from "./context.ts";
 import { isLockError } from "./errors.ts";
 import { createHolding, type Grant, type Holding } from "./holding.ts";
-import { tooFewAnswers } from "./node.ts";
 import { createRelease, type ReleaseOutcome } from "./release.ts";
 import { checkLeaseMs } from "./validate.ts";
 
@@ -95,16 +94,10 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
       holding.remainingMs(); // so that the first look after a freeze finds it aborted
       return holding.controller.signal;
     },
-    assertHeld() {
-      if (holding.ending()) throw holding.lostError();
-    },
+    assertHeld: holding.assertHeld,
     async extend(leaseMs = grant.leaseMs) {
       checkLeaseMs(leaseMs);
-      methods.assertHeld();
-      const { extended, round } = await holding.extend(leaseMs, true);
-      methods.assertHeld();
-      if (!extended) throw tooFewAnswers("extend the lease on", name, round.answers);
-      holding.tell({ type: "extended", remainingMs: holding.remainingMs(), ...round.cost });
+      await holding.extend(leaseMs, "extended");
       return lease;
     },
     async release() {

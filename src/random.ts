@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LockError } from "./errors.ts";
+import { configError } from "./errors.ts";
 
 /** What a simulator replaces to own chance. */
 export interface Random {
@@ -14,9 +14,9 @@ export interface Random {
 /** The runtime's cryptographic source. There is no weaker fallback: a guessable token could be released by anyone. */
 export const systemRandom: Random = {
   fill(bytes) {
-    const { crypto } = globalThis as { crypto?: Crypto };
-    if (crypto?.getRandomValues) return crypto.getRandomValues(bytes);
-    throw new LockError("config", "Cannot make a token as this runtime has no crypto.getRandomValues");
+    const { crypto } = globalThis as { crypto?: Partial<Crypto> };
+    if (!crypto?.getRandomValues) throw configError("crypto", "one with getRandomValues", String(crypto));
+    return crypto.getRandomValues(bytes);
   },
 };
 

@@ -47,10 +47,10 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
   let releasing: Promise<ReleaseOutcome> | undefined;
 
   const verdict = (complete: boolean): "released" | "stolen" | "expired" | undefined => {
-    const count = (...words: Said[]): number => said.filter((word) => words.includes(word)).length;
+    const count = (wanted: Said): number => said.filter((word) => word === wanted).length;
     if (count("deleted") >= quorum) return "released";
     if (count("foreign") > nodes.length - quorum) return "stolen";
-    return complete && count("deleted", "foreign", "absent") >= quorum ? "expired" : undefined;
+    return complete && said.length - count("unanswered") >= quorum ? "expired" : undefined;
   };
   const attempt = async (): Promise<ReleaseOutcome> => {
     heldAtFirst ??= !holding.ending();

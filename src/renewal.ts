@@ -32,16 +32,11 @@ export function startRenewal(holding: Holding): () => void {
       ? pauseMs(failures, answerMs)
       : Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1);
     cancel = clock.after(ms, false, () => {
-      renew(failures).catch(() => holding.ending() || schedule(failures + 1));
+      holding.extend(grant.leaseMs, "renewed").then(
+        () => schedule(0),
+        () => holding.ending() || schedule(failures + 1),
+      );
     });
-  };
-  const renew = async (failures: number): Promise<void> => {
-    if (holding.ending()) return;
-    const { extended, round } = await holding.extend(grant.leaseMs, false);
-    if (holding.ending()) return;
-    const type = extended ? "renewed" : "renewal-unknown";
-    holding.tell({ type, remainingMs: holding.remainingMs(), ...round.cost });
-    schedule(extended ? 0 : failures + 1);
   };
 
   schedule(0);

@@ -21,13 +21,13 @@ export function checkLeaseMs(value: number): void {
 
 /** A name of a lock or key of a cache: a non-empty string that has a form in UTF-8. */
 export function checkName(option: string, value: string): string {
-  check(typeof value === "string" && value !== "", option, value, "a non-empty string");
-  // Two clients would send one as different bytes.
-  check(!/\p{Surrogate}/u.test(value), option, value, "a string without lone surrogates");
+  // Two clients would send a lone surrogate as different bytes.
+  const ok = typeof value === "string" && /^\P{Surrogate}+$/u.test(value);
+  check(ok, option, value, "a non-empty string without lone surrogates");
   return value;
 }
 
-/** The prefix of all keys: non-empty, and free of what would move or hide the hash tag. */
+/** The prefix of all keys: a name, and free of what would move or hide the hash tag. */
 export function checkPrefix(value: string): string {
   check(!/[{}%]/.test(checkName("prefix", value)), "prefix", value, "a string without { } or %");
   return value;

@@ -28,26 +28,23 @@ export async function runUnderLease<T>(
   { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
 ): Promise<T> {
   const { clock } = holding.context.env;
-  const stopRenewal = startRenewal(holding);
-  const longHoldMs = longHoldLeases * holding.grant.leaseMs;
-  const cancelLongHold = clock.after(longHoldMs, false, () => {
-    if (!holding.ending()) holding.tell({ type: "held-long", durationMs: longHoldMs });
-  });
+  const durationMs = longHoldLeases * holding.grant.leaseMs;
+  const tellLongHold = (): void => {
+    if (!holding.ending()) holding.tell({ type: "held-long", durationMs });
+  };
+  const cancels = [startRenewal(holding), clock.after(durationMs, false, tellLongHold)];
   const onAbort = (): void => {
     if (!holding.ending()) holding.controller.abort(signal?.reason);
   };
   signal?.addEventListener("abort", onAbort);
   if (signal?.aborted) onAbort();
-  let cancelMaxHold = (): void => {};
-
   try {
     const result = await new Promise<T>((resolve, reject) => {
-      if (maxHoldMs) {
-        cancelMaxHold = clock.after(maxHoldMs, false, () => {
-          holding.end("maxHold");
-          reject(holding.lostError());
-        });
-      }
+      const endHold = (): void => {
+        holding.end("maxHold");
+        reject(holding.lostError());
+      };
+      if (maxHoldMs) cancels.push(clock.after(maxHoldMs, false, endHold));
       (async () => task(lease))().then(resolve, reject);
     });
     const ending = holding.ending();
@@ -57,9 +54,7 @@ export async function runUnderLease<T>(
     }
     return result;
   } finally {
-    stopRenewal();
-    cancelLongHold();
-    cancelMaxHold();
+    for (const cancel of cancels) cancel();
     signal?.removeEventListener("abort", onAbort);
     if (holding.ending() !== "maxHold") await close();
   }

@@ -425,8 +425,5 @@ test("an error that a lease throws is recognised by its code, and always the sam
   });
   expect(errors[0]).toSatisfy((error) => isLockError(error, "lost"));
   expect(errors[1]).toBe(errors[0]);
-  expect(errors[0]).toHaveProperty(
-    "message",
-    'Cannot use the lease on "job" as it is no longer held: its time is up, or its key is gone',
-  );
+  expect(errors[0]).toHaveProperty("message", 'Cannot use the lease on "job" as it is no longer held: expired');
 });

@@ -34,7 +34,7 @@ describe("release()", () => {
       expect.objectContaining({
         code: "lost",
         lostBy: "released",
-        message: expect.stringContaining("it was released"),
+        message: expect.stringContaining("no longer held: released"),
       }),
     );
     expect((await lockError(lease.extend(), "lost")).lostBy).toBe("released");

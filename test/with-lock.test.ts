@@ -147,7 +147,7 @@ describe("withLock() that loses the lock", () => {
     expect(lease?.signal.reason).toMatchObject({ code: "lost", lostBy: "stolen" });
     const error = await lockError(clock.until(running), "lost");
     expect(error).toMatchObject({ lostBy: "stolen", lockName: "job", result: "done anyway" });
-    expect(error.message).toBe('Cannot use the lease on "job" as it is no longer held: token differs');
+    expect(error.message).toBe('Cannot use the lease on "job" as it is no longer held: stolen');
     expect(await run("GET", key)).toBe("theirs");
     expect(events.map(({ type }) => type)).toEqual(["acquired", "lost", "released"]);
     expect(events.at(-1)).toMatchObject({ outcome: "stolen" });
@@ -195,7 +195,7 @@ describe("maxHoldMs", () => {
     const error = await lockError(clock.until(running), "lost");
     expect(clock.monotonic - began).toBe(5_000);
     expect(error).toMatchObject({ lostBy: "maxHold", lockName: "job" });
-    expect(error.message).toBe('Cannot use the lease on "job" as it is no longer held: maxHoldMs has passed');
+    expect(error.message).toBe('Cannot use the lease on "job" as it is no longer held: maxHold');
     expect(lease?.signal.reason).toMatchObject({ lostBy: "maxHold" });
     expect(lease?.remaining()).toBe(0);
     expect(events.filter(({ type }) => type === "lost")).toMatchObject([{ by: "maxHold" }]);
