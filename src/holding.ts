@@ -90,8 +90,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
 
   const remainingMs = (): number => {
     const left = Math.floor(usableMs(context, grant));
-    const isStolen = (): boolean => holds.filter(({ gone }) => gone === "foreign").length > spare;
-    if (left <= 0) end(isStolen() ? "stolen" : "expired");
+    if (left <= 0) end(holds.filter(({ gone }) => gone === "foreign").length > spare ? "stolen" : "expired");
     return endedBy ? 0 : left;
   };
   const ending = (): Ending | undefined => {
@@ -104,10 +103,8 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
       if (!ending()) watch();
     });
   };
-  const lostError = (): LockError => {
-    error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, { lostBy: endedBy });
-    return error;
-  };
+  const lostError = (): LockError =>
+    (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, { lostBy: endedBy }));
   const tell = (event: LeaseEvent): void => {
     notify(observe, { name, fence, nodes: [], requests: 0, durationMs: 0, ...event } as LockEvent);
   };
@@ -143,8 +140,9 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     });
     assertHeld();
     const extended = extensions >= quorum;
-    const told = extended ? type : "renewal-unknown";
-    if (extended || type === "renewed") tell({ type: told, remainingMs: remainingMs(), ...cost });
+    if (extended || !keepsAlive) {
+      tell({ type: extended ? type : "renewal-unknown", remainingMs: remainingMs(), ...cost });
+    }
     if (!extended) throw tooFewAnswers("extend the lease on", name, answers);
   };
 
