@@ -228,10 +228,10 @@ const commit = fc
   );
 
 const fail = fc
-  .tuple(token, attempt, fc.constantFrom(0, 100_000, hourMs))
-  .map(([owner, back, first]) =>
-    step(["fail", owner, back, first], (client) =>
-      call(client, failScript, [entry], [owner, fenceOf(client, back), first, 3 * hourMs]),
+  .tuple(token, attempt, fc.constantFrom(0, 1))
+  .map(([owner, back, failed]) =>
+    step(["fail", owner, back, failed], (client) =>
+      call(client, failScript, [entry], [owner, fenceOf(client, back), failed]),
     ),
   );
 

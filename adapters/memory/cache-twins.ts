@@ -15,7 +15,7 @@ export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
   const payload = get("p") ?? null;
   const age = !payload?.startsWith(codec) ? 0 : now < n("fu") ? 3 : now < n("su") ? 2 : now < n("xu") ? 1 : 0;
   const left = n("lu") - now;
-  const took = n("ls") > 0 ? Math.max(0, now - n("ls")) : 0;
+  const took = n("ls") > 0 ? now - n("ls") : 0;
   const reply = (verdict: number, ms: number, least = 1): Reply => {
     return [verdict, age, n("lf"), n("f"), ms, took, n("d"), age >= least ? payload : null];
   };
@@ -55,12 +55,12 @@ function usualMs(former: number, took: number): number {
   return Math.round(took < former ? 0.5 * former + 0.5 * took : 0.7 * former + 0.3 * took);
 }
 
-export const fail: Twin = (redis, entry, token, fence, firstMs, longestMs) => {
+export const fail: Twin = (redis, entry, token, fence, failed) => {
   const { n, isMine, write } = open(redis, entry);
   if (!isMine(token, fence)) return [0, 0];
   deleteFields(redis, entry, "lu");
-  if (firstMs === "0") return [1, 0];
-  const wait = Math.min(Number(longestMs), Number(firstMs) * 2 ** n("e"));
+  if (failed === "0") return [1, 0];
+  const wait = Math.min(30_000, 1_000 * 2 ** n("e"));
   write({ e: n("e") + 1, bu: redis.nowMs + wait });
   return [1, wait];
 };

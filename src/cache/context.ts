@@ -51,10 +51,10 @@ export async function demand<Result extends Verdict>(
   place: Place,
   script: Script<Result>,
   args: readonly (string | number)[],
-): Promise<{ readonly reply: Result; readonly answer: Answer<Result> }> {
+): Promise<Extract<Answer<Result>, { kind: "reply" }>> {
   const answer = await askEntry(context, place, script, args);
   if (answer.kind !== "reply") throw tooFewAnswers(action, place.name, [answer]);
-  return { reply: answer.reply, answer };
+  return answer;
 }
 
 /** An event of a cache, without what every one of them says. */

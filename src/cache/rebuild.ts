@@ -15,10 +15,6 @@ import { type Event, report } from "./context.ts";
 import { type Asked, type Flight, serveOld } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
-/** After a failed build nobody is elected for this long, doubling with each failure in a row. */
-const firstBackOffMs = 1_000;
-const longestBackOffMs = 30_000;
-
 /**
  * Builds under an election that this flight has won, or without one where Redis gave no definite answer: for those who
  * wish so, one build at a time for an entry and a process. Where an old value may be served meanwhile, later readers do
@@ -58,7 +54,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
     const newer = reply?.newer;
     const stored = reply?.type === "stored";
     // Redis has said that it stores nothing, so nobody else needs to wait for this election.
-    if (asked?.answer.kind === "no-vote" && !asked.answer.final) await ask(failScript, 0, 0);
+    if (asked?.answer.kind === "no-vote" && !asked.answer.final) await ask(failScript, 0);
     if (reply && !stored) say({ type: "commit-refused", fence, reason: reply.type }, asked);
     say({ type: "built", fence, stored }, asked);
     const given = newer ? { ...newer, stored: true } : { payload: built.payload, fence, stored };
@@ -67,7 +63,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
     return flight.tell(flight.readers(basis), { ...given, status: "waited" });
   }
   const isFailure = "cause" in built;
-  const asked = await ask(failScript, isFailure ? firstBackOffMs : 0, longestBackOffMs);
+  const asked = await ask(failScript, Number(isFailure));
   if (!isFailure) return flight.tell([builder], { error: built.error });
   const retryAfterMs = asked?.reply?.backOffMs;
   say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);

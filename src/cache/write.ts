@@ -37,6 +37,6 @@ export async function storeValue(
  */
 export async function voidEntry(context: CacheContext, place: Place, soft: boolean): Promise<void> {
   const startedAt = context.env.clock.now();
-  const { reply, answer } = await demand("invalidate", context, place, invalidateScript, [soft ? 0 : 1]);
-  report(context, reply, { wanted: place, startedAt, requests: answer.requests }, answer);
+  const answer = await demand("invalidate", context, place, invalidateScript, [soft ? 0 : 1]);
+  report(context, answer.reply, { wanted: place, startedAt, requests: answer.requests }, answer);
 }

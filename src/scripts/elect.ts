@@ -35,7 +35,7 @@ local age, left, ls = 0, n('lu') - now, n('ls')
 local known = string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]
 if known then age = now < n('fu') and 3 or now < n('su') and 2 or now < n('xu') and 1 or 0 end
 local function r(verdict, ms, least)
-  return { verdict, age, n('lf'), n('f'), ms, ls > 0 and math.max(0, now - ls) or 0, n('d'), age >= least and h.p }
+  return { verdict, age, n('lf'), n('f'), ms, ls > 0 and now - ls or 0, n('d'), age >= least and h.p }
 end
 if left > 0 and h.t == ARGV[1] then return r(1, left, 1) end
 if ARGV[4] ~= '2' then

@@ -9,11 +9,11 @@ export interface FailReply {
 }
 
 /**
- * FAIL: gives an election back. After a failed build nobody is elected for a while, twice as long with each failure in
- * a row; the windows of the value that stands are not touched.
+ * FAIL: gives an election back. After a failed build nobody is elected for a second, twice as long with each failure in
+ * a row and 30 s at most; the windows of the value that stands are not touched.
  *
  * KEYS entry
- * ARGV token, fence, first back-off in ms (0 for none, where the build did not fail), longest back-off
+ * ARGV token, fence, 1 where the build failed, 0 where it was only given up: then there is no back-off
  *
  * Replies { 1, back-off ms }, { 0, 0 } where this election does not stand any more.
  *
@@ -26,7 +26,7 @@ if not mine then return { 0, 0 } end
 redis.call('HDEL', KEYS[1], 'lu')
 h.lu = nil
 if ARGV[3] == '0' then return { 1, 0 } end
-local wait = math.min(tonumber(ARGV[4]), tonumber(ARGV[3]) * 2 ^ n('e'))
+local wait = math.min(30000, 1000 * 2 ^ n('e'))
 w('e', s(n('e') + 1), 'bu', s(now + wait))
 return { 1, wait }`,
   decode(reply) {

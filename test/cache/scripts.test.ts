@@ -42,8 +42,8 @@ describeRedis("the scripts of the cache on Redis", () => {
       ...[token, `${fence}`, "j", `j${json}`],
       ...[fresh, stale && fresh + stale, (stale || err) && fresh + Math.max(stale, err)],
     );
-  const fail = (token: string, fence: number, backOffMs = 1_000): Promise<FailReply> =>
-    run(failScript, token, `${fence}`, backOffMs, 30_000);
+  const fail = (token: string, fence: number, failed: 0 | 1 = 1): Promise<FailReply> =>
+    run(failScript, token, `${fence}`, failed);
   const invalidate = (mode: "hard" | "soft" = "hard") => run(invalidateScript, mode === "hard" ? 1 : 0);
   const field = async (name: string): Promise<number> => Number(await redis.hget(key, name));
   /** Puts an instant of the entry into the past, as waiting would. */

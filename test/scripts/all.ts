@@ -24,7 +24,7 @@ const sampleArgs: Record<string, Command> = {
   release: ["t1", 60_000],
   elect: ["t1", 60_000, "j", 1],
   commit: ["t1", 1, "j", "jvalue", 60_000, 0, 0],
-  fail: ["t1", 1, 1_000, 30_000],
+  fail: ["t1", 1, 1],
   invalidate: [0],
 };
 
