@@ -1,0 +1,93 @@
+/**
+ * Several Redis masters in process that know nothing of each other, under one virtual clock, and a Redlock over them with
+ * any fault on its way to any node.
+ *
+ * @module
+ */
+import { memoryClient } from "../../adapters/memory/index.ts";
+import type { Command, CommandClient, Reply } from "../../src/command.ts";
+import type { Environment } from "../../src/environment.ts";
+import type { LeaseholdEvent } from "../../src/events.ts";
+import type { Lock } from "../../src/lock-methods.ts";
+import { createRedlock, type RedlockOptions } from "../../src/redlock.ts";
+import { proposeScript } from "../../src/scripts/propose.ts";
+import { type Fault, faultyClient } from "../support/faulty-client.ts";
+import { type Verb, verbOf as verbOnOne } from "../support/one-redis.ts";
+import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+
+export const key = "lock:{job}";
+
+/** One command on its way: which verb, to which node from 0, and how often that verb went there before. */
+export interface OnItsWay {
+  readonly verb: Verb;
+  readonly node: number;
+  readonly place: number;
+  readonly command: Command;
+}
+
+export interface World {
+  readonly env: Environment & { readonly clock: VirtualClock };
+  readonly clock: VirtualClock;
+  readonly lock: Lock;
+  /** A lock of another process, with no faults on its way. */
+  readonly other: Lock;
+  readonly events: LeaseholdEvent[];
+  /** The nodes themselves: what is read and written here meets no fault. */
+  readonly nodes: readonly CommandClient[];
+  /** What the lock has sent, in order. */
+  readonly sent: (OnItsWay & { readonly at: number })[];
+  /** Runs a command on every node. */
+  run(...command: Command): Promise<Reply[]>;
+  /** What the lock has sent of a verb, to all nodes or to one. */
+  sentOf(verb: Verb, node?: number): World["sent"];
+  types(): string[];
+}
+
+export function world(
+  count: number,
+  options: RedlockOptions = {},
+  fault: (sent: OnItsWay) => Fault | undefined = () => undefined,
+): World {
+  const env = virtualEnvironment();
+  const { clock } = env;
+  const nodes = Array.from({ length: count }, () => memoryClient({}, env));
+  const sent: World["sent"] = [];
+  const events: LeaseholdEvent[] = [];
+  const sentOf = (verb: Verb, node?: number): World["sent"] =>
+    sent.filter((one) => one.verb === verb && (node === undefined || one.node === node));
+  const clients = nodes.map((client, node) =>
+    faultyClient(client, clock, (command) => {
+      const verb = verbOf(command);
+      const one = { verb, node, place: sentOf(verb, node).length, command };
+      sent.push({ ...one, at: clock.monotonic });
+      return fault(one);
+    }),
+  );
+  return {
+    env,
+    clock,
+    nodes,
+    sent,
+    sentOf,
+    events,
+    lock: createRedlock(clients, { observe: (event) => void events.push(event), ...options }, env),
+    other: createRedlock(nodes, {}, { ...env, random: seededRandom(2) }),
+    run: (...command) => Promise.all(nodes.map((node) => node.execute(command))),
+    types: () => events.map(({ type }) => type),
+  };
+}
+
+/** The verb of a command; a proposal is an acquire. */
+export function verbOf(command: Command): Verb {
+  return String(command[1]).endsWith(proposeScript.source) ? "acquire" : verbOnOne(command);
+}
+
+/** The token that a command is about. */
+export function tokenOf([, , count, ...rest]: Command): string {
+  return String(rest[Number(count)]);
+}
+
+/** The fence that an acquire proposes. */
+export function proposalOf([, , count, ...rest]: Command): number {
+  return Number(rest[Number(count) + 2]);
+}
