@@ -9,8 +9,8 @@ import { createFlights, type Flights } from "./cache/flights.ts";
 import {
   type Build,
   type CacheOptions,
+  checkFresh,
   checkGet,
-  checkStore,
   type GetOptions,
   type StoreOptions,
 } from "./cache/options.ts";
@@ -27,10 +27,7 @@ import { checkClient, checkFunction, checkName, checkPrefix } from "./validate.t
 export interface CacheEntry<T> {
   /** As it is stored, read again: also for the caller that built it, so that all callers get the same. */
   readonly value: T;
-  /**
-   * "hit": it was there. "stale": it is no longer fresh, but another builds, or a build failed or is slow. "built": this
-   * call built it. "waited": another built it while this call ran.
-   */
+  /** "hit": it was there. "built": this call built it. "waited": another built it while this call ran. */
   readonly status: Given["status"];
   /** Larger than that of any value stored before under this key; 0 for one that was built without Redis. */
   readonly fence: number;
@@ -68,12 +65,11 @@ export interface Cache {
   set(key: string, value: unknown, options: StoreOptions): Promise<boolean>;
   /**
    * Drops the value. Once it has resolved, no read that begins later gets what was built before. `DEL` of the key from
-   * any tool does the same. With `soft` the value is only no longer fresh: reads that take it have it within the
-   * `staleMs` and `errorMs` that it was stored with.
+   * any tool does the same.
    *
    * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
    */
-  invalidate(key: string, options?: { readonly soft?: boolean | undefined }): Promise<void>;
+  invalidate(key: string): Promise<void>;
   /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
   peek<T>(key: string): Promise<CachePeek<T> | undefined>;
 }
@@ -130,13 +126,14 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
     },
     async set(key, value, options) {
       const place = placeOf(key);
-      const windows = checkStore(options ?? {});
+      const { freshMs } = options ?? {};
+      checkFresh(freshMs);
       const payload = toPayload(key, value);
-      return change(place, (context) => storeValue(context, place, payload, windows));
+      return change(place, (context) => storeValue(context, place, payload, freshMs));
     },
-    async invalidate(key, { soft = false } = {}) {
+    async invalidate(key) {
       const place = placeOf(key);
-      await change(place, (context) => voidEntry(context, place, soft));
+      await change(place, (context) => voidEntry(context, place));
     },
     async peek<T>(key: string) {
       const place = placeOf(key);

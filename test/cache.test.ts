@@ -101,7 +101,6 @@ describe("get", () => {
           aborted += 1;
         });
         await pass(50);
-        expect(context.stale).toBeUndefined();
         return context.fence;
       }),
     );

@@ -12,25 +12,25 @@ import { type Twin, tonumber } from "./twin.ts";
 export const elect: Twin = (redis, entry, token, leaseMs, codec, mode) => {
   const { n, get, fence, write } = open(redis, entry);
   const { nowMs: now } = redis;
-  const payload = get("p") ?? null;
-  const age = !payload?.startsWith(codec) ? 0 : now < n("fu") ? 3 : now < n("su") ? 2 : now < n("xu") ? 1 : 0;
   const left = n("lu") - now;
+  const payload = get("p") ?? null;
+  const isFresh = now < n("fu") && payload?.startsWith(codec);
   const took = n("ls") > 0 ? now - n("ls") : 0;
-  const reply = (verdict: number, ms: number, least = 1): Reply => {
-    return [verdict, age, n("lf"), n("f"), ms, took, n("d"), age >= least ? payload : null];
+  const reply = (verdict: number, ms: number): Reply => {
+    return [verdict, n("lf"), n("f"), ms, took, n("d"), verdict === 2 ? payload : null];
   };
   if (left > 0 && get("t") === token) return reply(1, left);
   if (mode !== "2") {
-    if (age === 3) return reply(2, n("fu") - now);
+    if (isFresh) return reply(2, n("fu") - now);
     if (mode === "0") return reply(0, 0);
-    if (left > 0) return reply(3, left, 2);
+    if (left > 0) return reply(3, left);
     if (now < n("bu")) return reply(4, n("bu") - now);
   }
   write({ t: token, lf: fence, ls: mode === "2" ? 0 : now, lu: now + Number(leaseMs) });
   return reply(1, Number(leaseMs));
 };
 
-export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs, staleMs, rescueMs) => {
+export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs) => {
   const { n, get, isMine, write } = open(redis, entry);
   const { nowMs: now } = redis;
   const own = Number(fence);
@@ -42,11 +42,8 @@ export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs
     if (get("t") === token) deleteFields(redis, entry, "lu");
     return reply;
   }
-  const took = Math.max(1, now - n("ls"));
-  write({
-    ...{ p: payload, f: fence, d: n("ls") > 0 ? usualMs(n("d"), took) : n("d"), lu: 0, e: 0, bu: 0 },
-    ...{ fu: now + Number(freshMs), su: now + Number(staleMs), xu: now + Number(rescueMs) },
-  });
+  const usual = n("ls") > 0 ? usualMs(n("d"), Math.max(1, now - n("ls"))) : n("d");
+  write({ p: payload, f: fence, fu: now + Number(freshMs), d: usual, lu: 0, e: 0, bu: 0 });
   return [1, own];
 };
 
@@ -65,11 +62,10 @@ export const fail: Twin = (redis, entry, token, fence, failed) => {
   return [1, wait];
 };
 
-export const invalidate: Twin = (redis, entry, mode) => {
+export const invalidate: Twin = (redis, entry) => {
   const { n, fence, write } = open(redis, entry);
   const usual = n("d");
-  if (mode === "1") redis.delete(entry);
-  else deleteFields(redis, entry, "fu", "lu", "e", "bu");
+  redis.delete(entry);
   write({ lf: fence, fl: fence, d: usual });
   return fence;
 };
@@ -86,7 +82,7 @@ function open(redis: Keyspace, entry: string) {
     write(fields: Record<string, string | number>): void {
       const written = Object.entries(fields).map(([field, value]) => [field, String(value)] as const);
       setFields(redis, entry, written);
-      const last = Math.max(redis.nowMs, n("fu"), n("xu"), n("lu"), n("bu"));
+      const last = Math.max(redis.nowMs, n("fu"), n("lu"), n("bu"));
       redis.expire(entry, last - redis.nowMs + 60_000);
     },
   };

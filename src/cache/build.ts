@@ -4,8 +4,7 @@
  * @module
  */
 import { untilAborted } from "../command.ts";
-import type { ElectReply } from "../scripts/elect.ts";
-import { fromPayload, toPayload } from "./codec.ts";
+import { toPayload } from "./codec.ts";
 import type { Flight } from "./flight.ts";
 import type { Reader } from "./reader.ts";
 
@@ -25,14 +24,13 @@ export interface Built {
 export async function runBuild(
   { context, deserted, detach }: Flight,
   { wanted: { name, leaseMs, build } }: Reader,
-  won: ElectReply | undefined,
+  fence: number,
 ): Promise<Built> {
   if (deserted.aborted) return {};
   const cancel = context.env.clock.after(leaseMs, false, detach);
   let value: unknown;
   try {
-    const stale = won?.payload && fromPayload(won.payload);
-    const running = (async () => build({ signal: deserted, fence: won?.attempt ?? 0, stale }))();
+    const running = (async () => build({ signal: deserted, fence }))();
     value = await untilAborted(running, deserted);
   } catch (cause) {
     return deserted.aborted ? {} : { cause };

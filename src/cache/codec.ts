@@ -4,7 +4,6 @@
  * @module
  */
 import { failure } from "../errors.ts";
-import type { Windows } from "./reader.ts";
 
 /** Begins every payload, so that no client takes one for JSON or a number, and one of another codec is a miss. */
 export const prefix = "j";
@@ -22,12 +21,6 @@ export function toPayload(name: string, value: unknown): string {
   if (json === undefined)
     throw failure("config", "store", name, `JSON has no form for a ${typeof value} as it is`, { cause });
   return prefix + json;
-}
-
-/** What a commit is sent besides its election: the payload, and when it is no longer fresh, stale, of use at all. */
-export function commitArgs(payload: string, { freshMs, staleMs, errorMs }: Windows): (string | number)[] {
-  const end = (ms: number): number => ms && freshMs + ms;
-  return [prefix, payload, freshMs, end(staleMs), end(Math.max(staleMs, errorMs))];
 }
 
 /** The value of a payload: a new one at each call, so that no two readers share an object. */

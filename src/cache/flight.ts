@@ -9,8 +9,7 @@ import { failure } from "../errors.ts";
 import type { Answer } from "../node.ts";
 import { newToken } from "../random.ts";
 import type { Script, Verdict } from "../script.ts";
-import type { ElectReply } from "../scripts/elect.ts";
-import { askEntry, type CacheContext, report } from "./context.ts";
+import { askEntry, type CacheContext } from "./context.ts";
 import type { Reader, Seat, Told } from "./reader.ts";
 
 /** What a question came to. */
@@ -34,8 +33,6 @@ export interface Flight extends Seat {
   readonly token: string;
   /** Aborts when the last reader has left unanswered. Nobody may sit down after that. */
   readonly deserted: Signal;
-  /** What is under way goes on although nobody waits for it. */
-  isKept: boolean;
   /** Later readers do not join this flight. */
   detach(): void;
   sitDown(reader: Reader): void;
@@ -67,7 +64,6 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
     context,
     token: newToken(env.random),
     deserted: desertion.signal,
-    isKept: false,
     detach,
     sitDown(reader) {
       reader.seat = flight;
@@ -83,7 +79,7 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
     },
     dismiss(reader, error) {
       flight.tell([reader], { error });
-      if (seated.size > 0 || flight.isKept) return;
+      if (seated.size > 0) return;
       detach();
       desertion.abort();
     },
@@ -116,23 +112,6 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
     },
   };
   return flight;
-}
-
-/** Gives a value that is no longer fresh to those who take it, but one: while another builds, or where a build fails. */
-export function serveOld(
-  flight: Flight,
-  { answer, reply, question }: Asked<ElectReply>,
-  isFailing: boolean,
-  but?: Reader,
-): void {
-  if (reply?.payload === undefined) return;
-  const { age, payload, fence } = reply;
-  for (const reader of flight.readers(question)) {
-    const { staleMs, errorMs } = reader.wanted;
-    if (reader === but || !((age === "stale" && staleMs > 0) || (isFailing && errorMs > 0))) continue;
-    report(flight.context, { type: "stale", fence }, reader, answer);
-    flight.tell([reader], { payload, status: "stale", fence, stored: true });
-  }
 }
 
 /** Another builds it for longer than this reader waits. */

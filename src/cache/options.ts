@@ -8,7 +8,7 @@ import type { WaitUntil } from "../context.ts";
 import type { Observer } from "../events.ts";
 import { checkDuration, checkFunction, checkLeaseMs, checkSignal, invalid } from "../validate.ts";
 import type { Place } from "./context.ts";
-import type { BuildContext, Wanted, Windows } from "./reader.ts";
+import type { BuildContext, Wanted } from "./reader.ts";
 
 /** Settings of a cache. */
 export interface CacheOptions {
@@ -22,9 +22,7 @@ export interface CacheOptions {
   readonly observe?: Observer | undefined;
   /**
    * Receives every read that may build, on hosts that freeze after the response: `(work) => ctx.waitUntil(work)`. So
-   * those who wait elsewhere get their value although the request that builds it is over; and a caller that takes a
-   * stale value gets it at once, while its build goes on. Without it such a caller waits for its own build, as a promise
-   * that nobody keeps may never run. On a server that stays up, `() => {}` will do.
+   * those who wait elsewhere get their value although the request that builds it is over.
    */
   readonly waitUntil?: WaitUntil | undefined;
 }
@@ -33,20 +31,6 @@ export interface CacheOptions {
 export interface StoreOptions {
   /** How long it is served without a question, in whole ms from when it is stored: 1 ms to 365 days. */
   readonly freshMs: number;
-  /**
-   * For how long after that it may be served while another builds. In a read: also whether this caller takes such a
-   * value; 0 for never.
-   *
-   * @default {0}
-   */
-  readonly staleMs?: number | undefined;
-  /**
-   * For how long after `freshMs` it may be served where a build fails or is slow. In a read: also whether this caller
-   * takes such a value; 0 for never.
-   *
-   * @default {0}
-   */
-  readonly errorMs?: number | undefined;
 }
 
 /** Settings of a read. */
@@ -80,12 +64,9 @@ export interface GetOptions extends StoreOptions {
 /** Makes a value: from the database, an API, or wherever it comes from. */
 export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
 
-/** How long what a caller stores may be served. @throws LockError "config" */
-export function checkStore({ freshMs, staleMs = 0, errorMs = 0 }: StoreOptions): Windows {
+/** @throws LockError "config" */
+export function checkFresh(freshMs: number): void {
   checkDuration("freshMs", freshMs, 1);
-  checkDuration("staleMs", staleMs);
-  checkDuration("errorMs", errorMs);
-  return { freshMs, staleMs, errorMs };
 }
 
 /** What a read asks for, with its defaults. @throws LockError "config" */
@@ -94,7 +75,8 @@ export function checkGet(
   options: GetOptions,
   build: Build<unknown>,
 ): Wanted {
-  const { leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build", signal, waitUntil = place.waitUntil } = options;
+  const { freshMs, leaseMs = 10_000, waitMs = 10_000, onRedisDown = "build" } = options;
+  const { signal, waitUntil = place.waitUntil } = options;
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
   checkSignal(signal);
@@ -103,5 +85,6 @@ export function checkGet(
   if (onRedisDown !== "build" && onRedisDown !== "throw") {
     throw invalid("onRedisDown", onRedisDown, '"build" or "throw"');
   }
-  return { ...place, ...checkStore(options), waitMs, leaseMs, onRedisDown, signal, waitUntil, build };
+  checkFresh(freshMs);
+  return { ...place, freshMs, waitMs, leaseMs, onRedisDown, signal, waitUntil, build };
 }

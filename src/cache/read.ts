@@ -7,19 +7,17 @@ import { uniform } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
 import { prefix } from "./codec.ts";
 import { report } from "./context.ts";
-import { type Flight, serveOld } from "./flight.ts";
+import type { Flight } from "./flight.ts";
 import { failed, rebuild } from "./rebuild.ts";
 import { lookAgainMs } from "./waiting.ts";
 
 /**
  * Looks until nobody is left who may take what comes.
  *
- * 1. A fresh value is served.
+ * 1. A hit is served.
  * 2. Won, or no definite answer: build, for the one who has waited longest.
- * 3. Busy: serve the old value to those who take it. For the others wait by `waiting.ts` and look again; each look can
- *    win, so a takeover costs no request of its own.
- * 4. In a back-off: serve the old value to those who take it, and refuse the others, instead of letting them fail one
- *    by one.
+ * 3. Busy: wait by `waiting.ts` and look again. Each look can win, so a takeover costs no request of its own.
+ * 4. In a back-off: refuse, instead of letting each reader fail for itself.
  */
 export async function readEntry(flight: Flight): Promise<void> {
   const { context, token } = flight;
@@ -35,9 +33,7 @@ export async function readEntry(flight: Flight): Promise<void> {
       for (const served of readers) report(context, { type, fence }, served, answer);
       return flight.tell(readers, { payload, status: sleeps > 0 ? "waited" : type, fence, stored: true });
     }
-    const isFailing = type === "back-off";
-    serveOld(flight, elected, isFailing);
-    if (isFailing) return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
+    if (type === "back-off") return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
     const roundTripMs = context.node.trip.smoothedMs ?? answer.ms;
     await flight.pause(lookAgainMs(reply, sleeps, roundTripMs, uniform(context.env.random, 0, 1)), leftMs);
   }

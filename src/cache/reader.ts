@@ -14,22 +14,11 @@ export interface BuildContext {
   readonly signal: Signal;
   /** Of this election: larger than that of any value stored before. 0 where Redis gave none. */
   readonly fence: number;
-  /**
-   * The value that is no longer fresh, where one is still there: whatever a build of this key once stored. Not typed, as
-   * a type here would keep the compiler from inferring that of the build's result.
-   */
-  readonly stale: unknown;
-}
-
-/** How long a value may be served. */
-export interface Windows {
-  readonly freshMs: number;
-  readonly staleMs: number;
-  readonly errorMs: number;
 }
 
 /** What one caller asked for. */
-export interface Wanted extends Place, Windows {
+export interface Wanted extends Place {
+  readonly freshMs: number;
   readonly leaseMs: number;
   readonly waitMs: number;
   readonly onRedisDown: "build" | "throw";
@@ -41,7 +30,7 @@ export interface Wanted extends Place, Windows {
 /** What a reader is given. */
 export interface Given {
   readonly payload: string;
-  readonly status: "hit" | "stale" | "built" | "waited";
+  readonly status: "hit" | "built" | "waited";
   readonly fence: number;
   readonly stored: boolean;
 }

@@ -10,23 +10,22 @@ import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { runBuild } from "./build.ts";
-import { commitArgs } from "./codec.ts";
+import { prefix } from "./codec.ts";
 import { type Event, report } from "./context.ts";
-import { type Asked, type Flight, serveOld } from "./flight.ts";
+import type { Asked, Flight } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
 /**
  * Builds under an election that this flight has won, or without one where Redis gave no definite answer: for those who
- * wish so, one build at a time for an entry and a process. Where an old value may be served meanwhile, later readers do
- * not join: they look for themselves, and find it.
+ * wish so, one build at a time for an entry and a process.
  *
  * 1. Stored: the value is for all who sat down before the commit was sent.
  * 2. Refused: the builder's own caller gets the newer value that came with the refusal, else its own. The others share
  *    the newer one, or look again.
  * 3. Unknown whether stored, or without Redis: its own caller has its value, and so have those who sat down before the
  *    build began, as theirs would be no newer.
- * 4. Failed: who takes the old value gets it; who would, but came too late for it, looks again. Else the builder's own
- *    caller gets the cause, and the others that it failed.
+ * 4. Failed: its own caller gets the cause, the others that it failed. Where the back-off did not begin, those who sat
+ *    down after the build began look again.
  */
 export async function rebuild(flight: Flight, asker: Reader, elected: Asked<ElectReply>): Promise<void> {
   const { reply: won } = elected;
@@ -40,16 +39,11 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
     won && flight.ask(builder, script, [flight.token, `${fence}`, ...args]);
 
   if (won) say({ type: "elected", fence });
-  if (won?.age === "stale" && wanted.staleMs > 0) {
-    flight.isKept = wanted.waitUntil !== undefined;
-    flight.detach();
-  }
-  serveOld(flight, elected, false, flight.isKept ? undefined : builder);
   const began = flight.startBuild(builder);
-  const built = await runBuild(flight, builder, won);
+  const built = await runBuild(flight, builder, fence);
 
   if (built.payload !== undefined) {
-    const asked = await ask(commitScript, ...commitArgs(built.payload, wanted));
+    const asked = await ask(commitScript, prefix, built.payload, wanted.freshMs);
     const reply = asked?.reply;
     const newer = reply?.newer;
     const stored = reply?.type === "stored";
@@ -67,11 +61,8 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   if (!isFailure) return flight.tell([builder], { error: built.error });
   const retryAfterMs = asked?.reply?.backOffMs;
   say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
-  serveOld(flight, elected, true);
   flight.tell([builder], failed(builder, { cause: built.cause, retryAfterMs }));
-  const others = flight.readers(asked && retryAfterMs ? asked.question : began);
-  const refused = others.filter(({ wanted: { errorMs } }) => !won?.payload || errorMs === 0);
-  flight.tell(refused, failed(builder, { retryAfterMs }));
+  flight.tell(flight.readers(asked && retryAfterMs ? asked.question : began), failed(builder, { retryAfterMs }));
 }
 
 /** That the build failed: for its own caller with the cause. */

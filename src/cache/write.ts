@@ -7,9 +7,8 @@ import { newToken } from "../random.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
-import { commitArgs, prefix } from "./codec.ts";
+import { prefix } from "./codec.ts";
 import { type CacheContext, demand, type Place, report } from "./context.ts";
-import type { Windows } from "./reader.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
 const setLeaseMs = 10_000;
@@ -24,19 +23,17 @@ export async function storeValue(
   context: CacheContext,
   place: Place,
   payload: string,
-  windows: Windows,
+  freshMs: number,
 ): Promise<boolean> {
   const token = newToken(context.env.random);
   const elected = await demand("set", context, place, electScript, [token, setLeaseMs, prefix, 2]);
-  const args = [token, `${elected.reply.attempt}`, ...commitArgs(payload, windows)];
+  const args = [token, `${elected.reply.attempt}`, prefix, payload, freshMs];
   return (await demand("set", context, place, commitScript, args)).reply.type === "stored";
 }
 
-/**
- * Voids every election, and what stands: no value built before this is stored after it, nor, if it is hard, served.
- */
-export async function voidEntry(context: CacheContext, place: Place, soft: boolean): Promise<void> {
+/** Voids what stands and every election: no value built before this is served or stored after it. */
+export async function voidEntry(context: CacheContext, place: Place): Promise<void> {
   const startedAt = context.env.clock.now();
-  const answer = await demand("invalidate", context, place, invalidateScript, [soft ? 0 : 1]);
+  const answer = await demand("invalidate", context, place, invalidateScript, []);
   report(context, answer.reply, { wanted: place, startedAt, requests: answer.requests }, answer);
 }

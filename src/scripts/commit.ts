@@ -13,7 +13,7 @@ export interface CommitReply {
  * of this token with another fence is a late copy's, and is dropped.
  *
  * KEYS entry
- * ARGV token, fence, prefix of the codec, payload, and in ms from now: the end of fresh, of stale, of rescue (0 for none)
+ * ARGV token, fence, prefix of the codec, payload, how long it is fresh in ms
  *
  * Replies { 1, fence } stored, now or by an earlier copy; { 0 | -1 | -2, 0 } refused as the entry is gone, invalidated
  * or superseded; { …, fence, payload } with the newer value.
@@ -27,12 +27,11 @@ local fence, d, took = tonumber(ARGV[2]), n('d'), math.max(1, now - n('ls'))
 if h.f == ARGV[2] then return { 1, fence } end
 if not mine then
   if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end
-  local newer = n('f') > fence and now < n('fu') and string.sub(h.p, 1, #ARGV[3]) == ARGV[3]
+  local newer = n('f') > fence and now < n('fu') and string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]
   return { not h.lf and 0 or n('fl') > fence and -1 or -2, n('f'), newer and h.p }
 end
 if n('ls') > 0 then d = (d == 0 or took < d) and (d + took) / (d == 0 and 1 or 2) or 0.7 * d + 0.3 * took end
-w('p', ARGV[4], 'f', ARGV[2], 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0',
-  'fu', s(now + ARGV[5]), 'su', s(now + ARGV[6]), 'xu', s(now + ARGV[7]))
+w('p', ARGV[4], 'f', ARGV[2], 'fu', s(now + ARGV[5]), 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0')
 return { 1, fence }`,
   decode(reply) {
     if (!Array.isArray(reply)) return undefined;

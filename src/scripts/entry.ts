@@ -1,10 +1,11 @@
 /**
  * The entry of a cache: one hash, so that value, election and fence live, move and die together.
  *
- *   p             payload, behind its codec's prefix          f             fence of the payload
- *   fu, su, xu    fresh, stale, rescue until                  t, ls, lu     election: token, start (0 for `set`), end
- *   lf            last fence given                            fl            fence of the last invalidation
- *   d             how long a build usually takes              e, bu         failures in a row, back-off until
+ *   p, f, fu      payload behind its codec's prefix, its fence, fresh until
+ *   t, ls, lu     election: its token, its start (0 for `set`), the end of its lease
+ *   lf, fl        fence that was given last, fence of the last invalidation
+ *   d             how long a build usually takes
+ *   e, bu         failures in a row, back-off until
  *
  * Instants and durations are in ms by the server's clock, read once a script: no client's clock is ever compared with
  * it. A fence is that clock in µs, or one more than the last: it grows even where the key was lost. A field that is
@@ -29,7 +30,7 @@ local function s(x) return string.format('%.0f', x) end
 local function w(...)
   put({ ... })
   redis.call('HSET', KEYS[1], ...)
-  redis.call('PEXPIRE', KEYS[1], s(math.max(now, n('fu'), n('xu'), n('lu'), n('bu')) - now + 60000))
+  redis.call('PEXPIRE', KEYS[1], s(math.max(now, n('fu'), n('lu'), n('bu')) - now + 60000))
 end
 local f = s(math.max(us, n('lf') + 1))
 local mine = h.t == ARGV[1] and h.lf == ARGV[2] and n('lu') > 0

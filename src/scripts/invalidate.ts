@@ -9,11 +9,9 @@ export interface InvalidateReply {
 }
 
 /**
- * INVALIDATE: voids the election and the back-off. Hard: the value is gone. Soft: it is fresh no longer, and may be
- * served within the stale and rescue windows it was stored with.
+ * INVALIDATE: drops the value and voids the election and the back-off.
  *
  * KEYS entry
- * ARGV mode: 1 hard, 0 soft
  *
  * Replies the fence.
  *
@@ -24,13 +22,8 @@ export const invalidateScript: Script<InvalidateReply> = {
   name: "invalidate",
   source: `${entryPrelude}
 local d = s(n('d'))
-if ARGV[1] == '1' then
-  redis.call('DEL', KEYS[1])
-  h = {}
-else
-  redis.call('HDEL', KEYS[1], 'fu', 'lu', 'e', 'bu')
-  h.fu, h.lu, h.bu = nil
-end
+redis.call('DEL', KEYS[1])
+h = {}
 pcall(w, 'lf', f, 'fl', f, 'd', d)
 return tonumber(f)`,
   decode(reply) {

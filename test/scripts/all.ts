@@ -21,11 +21,12 @@ const sampleArgs: Record<string, Command> = {
   propose: ["t1", 60_000, 2 ** 50],
   extend: ["t1", 60_000],
   inspect: [],
+  "fenced-set": [1, "value", 60_000],
   release: ["t1", 60_000],
   elect: ["t1", 60_000, "j", 1],
-  commit: ["t1", 1, "j", "jvalue", 60_000, 0, 0],
+  commit: ["t1", 1, "j", "jvalue", 60_000],
   fail: ["t1", 1, 1],
-  invalidate: [0],
+  invalidate: [],
 };
 
 /** Fails where a script's header does not declare its keys, or its name is not known above. */
