@@ -28,6 +28,7 @@ export {
   type NodeReport,
 } from "./errors.ts";
 export type { CacheEvent, LeaseholdEvent, LockEvent, Observer } from "./events.ts";
+export { type FencedWrite, fencedSet } from "./fence.ts";
 export type { Host } from "./host.ts";
 export { type InspectOptions, inspectLock, type LockState, type NodeState } from "./inspect.ts";
 export type { AsyncDisposal, Lease, LeaseMethods } from "./lease.ts";

@@ -29,6 +29,13 @@ export function cacheKey(prefix: string, key: string): string {
   return `${prefix}:${tagged(key)}`;
 }
 
+/** Where the highest fence that has written a key stands: in the slot of the key, wherever that is. */
+export function fenceKeyOf(key: string): string {
+  if (hasTag(key)) return `${key}:fence`;
+  if (/[{}]/.test(key)) throw invalid("key", key, "without braces, or with a hash tag");
+  return `{${key}}::fence`;
+}
+
 /** Gives a name its one hash tag: its own if it brings one, else all of it. */
 function tagged(name: string): string {
   if (bringsTag(name)) return name.replaceAll("%", "%25");
@@ -36,10 +43,17 @@ function tagged(name: string): string {
 }
 
 /**
- * Whether a name has a hash tag by Redis Cluster's rule (what stands between the first "{" and the next "}", if
- * anything), so that a lock can stand in the slot of the data it guards. "{x}" alone does not count, as that is how the
- * name "x" is written. See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
+ * Whether a name has a hash tag of its own, so that a lock can stand in the slot of the data it guards. "{x}" alone does
+ * not count, as that is how the name "x" is written.
  */
 function bringsTag(name: string): boolean {
-  return /^[^{]*\{[^}]+\}/.test(name) && !/^\{[^{}]*\}$/.test(name);
+  return hasTag(name) && !/^\{[^{}]*\}$/.test(name);
+}
+
+/**
+ * Redis Cluster's rule: what stands between the first "{" and the next "}", if anything. See
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
+ */
+function hasTag(key: string): boolean {
+  return /^[^{]*\{[^}]+\}/.test(key);
 }

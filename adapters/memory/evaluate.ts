@@ -9,6 +9,7 @@ import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { failScript } from "../../src/scripts/fail.ts";
+import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
@@ -25,6 +26,7 @@ const twins = new Map<string, Twin>([
   [releaseScript.source, lock.release],
   [extendScript.source, lock.extend],
   [inspectScript.source, lock.inspect],
+  [fencedSetScript.source, lock.fencedSet],
   [electScript.source, cache.elect],
   [commitScript.source, cache.commit],
   [failScript.source, cache.fail],

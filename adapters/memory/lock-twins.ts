@@ -48,3 +48,11 @@ export const inspect: Twin = (redis, lock, fence) => {
   const value = redis.peek(lock);
   return [value === null ? "n" : `v${value}`, tonumber(redis.peek(fence)), redis.pttl(lock)];
 };
+
+export const fencedSet: Twin = (redis, key, fence, text, value, ttlMs) => {
+  if (Number(text) < tonumber(redis.string(fence))) return 0;
+  const ahead = Math.max(0, Math.ceil((Number(text) - redis.nowUs) / 1_000));
+  redis.set(fence, text, Math.max(604_800_000, Number(ttlMs)) + ahead);
+  redis.set(key, value, Number(ttlMs) || undefined);
+  return 1;
+};
