@@ -50,7 +50,7 @@ export function replyOf({ status, text, json, retryAfterMs, token }: Body, answe
   if (said && (status < 500 || /^[A-Z][A-Z0-9_]+ /.test(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
-  const reason = `it is none of a Redis REST API: current value is status ${status}, body "${shown}"`;
+  const reason = `it is none of Redis: current value is status ${status}, body "${shown}"`;
   throw Object.assign(new Error(`Cannot read the reply as ${reason}`), { retryAfterMs });
 }
 

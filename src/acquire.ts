@@ -69,8 +69,7 @@ export async function acquire(
       const waitedMs = msSince(clock, startedAt);
       const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs };
       if (held) {
-        const { fence } = held.lease;
-        notify(observe, { type: "acquired", fence, remainingMs: held.lease.remaining(), ...happened });
+        held.holding.tell({ type: "acquired", remainingMs: held.lease.remaining(), ...happened });
         return held;
       }
       if (signal?.aborted) {
@@ -88,7 +87,7 @@ export async function acquire(
       const mostMs = leftMs - roundTripMs;
       if (mostMs <= leastMs) {
         if (!contended || !waitMs) throw error;
-        const reason = `another held it for all of waitMs: current value is ${waitMs}`;
+        const reason = `another holds it for all of waitMs: current value is ${waitMs}`;
         throw failure("timeout", "acquire", name, reason, { nodes: error.nodes, retryAfterMs, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;

@@ -108,35 +108,32 @@ export function lockMethods(
   checkPrefix(prefix);
   checkFunction("observe", observe, true);
 
-  const hold = (name: string, call: AcquireOptions): Promise<HeldLease> => {
+  const hold = (name: string, call: AcquireOptions = {}): Promise<HeldLease> => {
     const { leaseMs, waitMs, signal, waitUntil } = checkedCall(call, defaults);
     const keys = lockKeys(prefix, checkName("name", name));
     const context = { ...participants(), observe, waitUntil };
     return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
   };
-  const tryHold = async (name: string, call: TryOptions): Promise<HeldLease | LockError> => {
-    try {
-      return await hold(name, { ...call, waitMs: 0 });
-    } catch (error) {
+  const tryHold = (name: string, call?: TryOptions): Promise<HeldLease | LockError> =>
+    hold(name, { ...call, waitMs: 0 }).catch((error: unknown) => {
       if (isLockError(error, "contended")) return error;
       throw error;
-    }
-  };
+    });
 
   return {
-    async acquire(name, call = {}) {
+    async acquire(name, call) {
       return (await hold(name, call)).lease;
     },
-    async tryAcquire(name, call = {}) {
+    async tryAcquire(name, call) {
       const held = await tryHold(name, call);
       return "lease" in held ? held.lease : null;
     },
     async withLock<T>(name: string, ...rest: TaskArguments<AcquireOptions, T>) {
-      const [call, task] = checkedTask(rest);
+      const [task, call] = checkedTask(rest);
       return runUnderLease(await hold(name, call), task, call);
     },
     async tryWithLock<T>(name: string, ...rest: TaskArguments<TryOptions, T>) {
-      const [call, task] = checkedTask(rest);
+      const [task, call] = checkedTask(rest);
       const held = await tryHold(name, call);
       if ("lease" in held) return { ran: true, value: await runUnderLease(held, task, call) };
       return { ran: false, retryAfterMs: held.retryAfterMs ?? call.leaseMs ?? defaults.leaseMs };
@@ -162,9 +159,8 @@ type TaskArguments<Options, T> =
   | [options: (Options & HoldOptions) | Task<T> | undefined, task: Task<T>]
   | [task: Task<T>];
 
-function checkedTask<Options, T>([first, second]: TaskArguments<Options, T>): [Options & HoldOptions, Task<T>] {
-  const alone = typeof first === "function";
-  const task = alone ? (first as Task<T>) : second;
+function checkedTask<Options, T>(given: TaskArguments<Options, T>): [Task<T>, Options & HoldOptions] {
+  const [task, call = {}] = given.reverse();
   checkFunction("task", task);
-  return [(alone ? {} : (first ?? {})) as Options & HoldOptions, task as Task<T>];
+  return [task as Task<T>, call as Options & HoldOptions];
 }

@@ -91,11 +91,11 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
     return sending;
   };
   const giveUp = (reason: string): void => timeUp.abort(new Error(reason));
-  const onAbort = (): void => giveUp("aborted");
   const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
     node.trip = timedOut(node.trip);
     giveUp("timeout");
   });
+  const onAbort = (): void => giveUp("aborted");
   signal?.addEventListener("abort", onAbort);
 
   let said: Said<Result>;
@@ -127,7 +127,7 @@ export function tooFewAnswers(action: string, name: string, answers: readonly An
   const nodes = answers.map(reportOf);
   const said = nodes.map(({ label, outcome, reason }) => `${label} said: ${reason || outcome}`).join("; ");
   const byRedis = answers.find((answer) => answer.kind === "no-vote");
-  return failure(byRedis?.final ?? "unavailable", action, name, `too few nodes gave a definite answer: ${said}`, {
+  return failure(byRedis?.final ?? "unavailable", action, name, `too few definite answers: ${said}`, {
     nodes,
     cause: byRedis && new ReplyError(byRedis.reason, byRedis),
     retryAfterMs: answers.find(({ retryAfterMs }) => retryAfterMs)?.retryAfterMs,

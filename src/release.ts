@@ -28,54 +28,55 @@ export interface Target extends Wanted {
   readonly token: string;
 }
 
-/** What a node has said to a release so far; "unanswered": an earlier try may have deleted the key. */
-type Said = ReleaseReply["type"] | "unanswered";
-
 /**
  * The release of one lease, which may take several tries. Returns the function that makes one; calls at the same time
  * share it.
  *
- * 1. A node that answers after an unanswered try has deleted the key in that one, if the lease was held at the first.
+ * 1. A further try asks only the nodes that have not answered. Whatever one of them says, the unanswered try has deleted
+ *    its key, if the lease was held at the first.
  * 2. q deletions are "released", more than N - q foreign tokens are "stolen".
  * 3. When nothing more can come, q definite answers of any kind are "expired", and fewer decide nothing.
  */
 export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
   const { context, grant } = holding;
   const { nodes, quorum } = context;
-  const said: Said[] = [];
+  const said = { deleted: 0, absent: 0, foreign: 0 };
+  let silent = nodes;
   let heldAtFirst: boolean | undefined;
   let releasing: Promise<ReleaseOutcome> | undefined;
 
-  const verdict = (complete: boolean): "released" | "stolen" | "expired" | undefined => {
-    const count = (wanted: Said): number => said.filter((word) => word === wanted).length;
-    if (count("deleted") >= quorum) return "released";
-    if (count("foreign") > nodes.length - quorum) return "stolen";
-    return complete && said.length - count("unanswered") >= quorum ? "expired" : undefined;
-  };
   const attempt = async (): Promise<ReleaseOutcome> => {
+    const deletedBefore = heldAtFirst;
     heldAtFirst ??= !holding.ending();
     holding.end("released");
     const uncertain = grant.holds.some((hold) => hold.uncertain);
-    const { answers, cost } = await askRelease(context, grant, uncertain, ({ reply }, index) => {
-      const before = said[index];
-      if (!reply) said[index] = before ?? "unanswered";
-      else if (before === "unanswered" && heldAtFirst) said[index] = "deleted";
-      else if (before !== "deleted") said[index] = reply.type;
-      return !!verdict(false);
+    const isStolen = (): boolean => said.foreign > nodes.length - quorum;
+    const { answers, cost } = await askRelease({ ...context, nodes: silent }, grant, uncertain, ({ reply, from }) => {
+      if (reply) {
+        silent = silent.filter((node) => node !== from);
+        said[deletedBefore ? "deleted" : reply.type] += 1;
+      }
+      return said.deleted >= quorum || isStolen();
     });
-    const outcome = verdict(answers.length === nodes.length);
+    const isKnown = said.deleted + said.absent + said.foreign >= quorum;
+    const outcome = said.deleted >= quorum ? "released" : isStolen() ? "stolen" : isKnown && "expired";
     if (outcome) {
       releasing = Promise.resolve("already-released");
       holding.tell({ type: "released", outcome, ...cost });
       return outcome;
     }
-    releasing = undefined;
     const error = tooFewAnswers("release the lease on", grant.name, answers);
     holding.tell({ type: "release-failed", code: error.code, ...cost });
     throw error;
   };
 
-  return () => (releasing ??= attempt());
+  return () => {
+    releasing ??= attempt().catch((error: unknown) => {
+      releasing = undefined;
+      throw error;
+    });
+    return releasing;
+  };
 }
 
 /**
@@ -89,18 +90,15 @@ export async function rollBack(context: LockContext, target: Target, retry = 1):
   const confirmed = !nodes.length;
   notify(context.observe, { type: "rolled-back", confirmed, name: target.name, ...cost });
   if (confirmed || retry >= 3) return;
-  const pause = sleep(context.env.clock, 100 * retry);
-  void settle(
-    context,
-    pause.then(() => rollBack({ ...context, nodes }, target, retry + 1)),
-  );
+  const again = () => rollBack({ ...context, nodes }, target, retry + 1);
+  void settle(context, sleep(context.env.clock, 100 * retry).then(again));
 }
 
 function askRelease(
   context: LockContext,
   { keys, token, leaseMs }: Target,
   tombstone: boolean,
-  decides?: (answer: Answer<ReleaseReply>, index: number) => boolean,
+  decides?: (answer: Answer<ReleaseReply>) => boolean,
 ): Promise<Round<ReleaseReply>> {
   const args = [token, tombstone ? tombstoneMs(leaseMs) : 0];
   return askAll(context, { script: releaseScript, keys: [keys.lock, keys.tombstone(token)], args, leaseMs }, decides);

@@ -92,7 +92,7 @@ export function quorumTrip(nodes: readonly { readonly trip: RoundTrip }[], quoru
  * quarters; but never less than the floor, since a pause of this process must not look like a silent node.
  */
 export function nodeTimeoutMs(trip: RoundTrip, leaseMs: number, floorMs: number): number {
-  return Math.min(leaseMs, Math.max(floorMs, Math.min(estimateMs(trip), leaseMs / 4)));
+  return Math.min(leaseMs, Math.max(floorMs, flightMs(trip, leaseMs)));
 }
 
 /** The flight allowance of a lease: the time that the holder's next write may take to land. Taken off `remaining()`. */

@@ -90,7 +90,7 @@ describe("inspectLock()", () => {
   ] as const)("%o is %s, within a time of its own", async ([fault, code]) => {
     const { client, env, clock } = oneRedis({}, { inspect: [fault] });
     const error = await lockError(clock.until(inspectLock(client, "job", {}, env), 5_000), code);
-    expect(error.message).toMatch(/^Cannot inspect "job" as too few nodes gave a definite answer: node 1 said: ./);
+    expect(error.message).toMatch(/^Cannot inspect "job" as too few definite answers: node 1 said: ./);
     expect(clock.pending).toEqual([]);
   });
 });

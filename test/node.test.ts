@@ -122,9 +122,7 @@ describe("a client below", () => {
     ] as const) {
       const { lock, clock } = over(execute, { label });
       const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-      expect(error.message).toBe(
-        `Cannot acquire "job" as too few nodes gave a definite answer: ${name} said: ECONNREFUSED`,
-      );
+      expect(error.message).toBe(`Cannot acquire "job" as too few definite answers: ${name} said: ECONNREFUSED`);
       expect(error.nodes).toMatchObject([{ label: name }]);
     }
   });
