@@ -37,11 +37,11 @@ export interface CacheEntry<T> {
   readonly requests: number;
 }
 
-/** What stands under a key. */
+/** A value that a read would serve. */
 export interface CachePeek<T> {
   readonly value: T;
   readonly fence: number;
-  /** How long it is still fresh; 0 for a value that a read would have rebuilt. */
+  /** How long it is still fresh. */
   readonly freshMs: number;
 }
 
@@ -70,7 +70,7 @@ export interface Cache {
    * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
    */
   invalidate(key: string): Promise<void>;
-  /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
+  /** What a read would serve, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
   peek<T>(key: string): Promise<CachePeek<T> | undefined>;
 }
 

@@ -19,7 +19,7 @@ export function toPayload(name: string, value: unknown): string {
   }
   // Never the value itself: an error is printed where the cache's contents must not be.
   if (json === undefined)
-    throw failure("config", "store", name, `JSON has no form for a ${typeof value} as it is`, { cause });
+    throw failure("config", "store", name, `JSON has no form for a value of type ${typeof value}`, { cause });
   return prefix + json;
 }
 

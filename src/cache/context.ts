@@ -58,7 +58,7 @@ export async function demand<Result extends Verdict>(
 }
 
 /** An event of a cache, without what every one of them says. */
-export type Event<Any = CacheEvent> = Any extends CacheEvent
+export type EventBody<Any = CacheEvent> = Any extends CacheEvent
   ? Omit<Any, "name" | "durationMs" | "requests" | "nodes">
   : never;
 
@@ -72,7 +72,7 @@ export interface Doing {
 /** Tells the observer. */
 export function report(
   { env, observe }: CacheContext,
-  event: Event,
+  event: EventBody,
   { wanted: { name }, startedAt, requests }: Doing,
   answer: Answer<Verdict>,
 ): void {

@@ -61,13 +61,13 @@ export function createFlights(context: CacheContext): Flights {
         satDownAt: 0,
         tell,
       };
+      seat([reader]);
       const onAbort = (): void => reader.seat?.dismiss(reader, aborted());
       const cancel = clock.after(waitMs, true, () => {
         reader.isOverdue = true;
         reader.seat?.expire();
       });
       signal?.addEventListener("abort", onAbort);
-      seat([reader]);
       const outcome = await told;
       cancel();
       signal?.removeEventListener("abort", onAbort);

@@ -11,7 +11,7 @@ import type { ElectReply } from "../scripts/elect.ts";
 import { failScript } from "../scripts/fail.ts";
 import { runBuild } from "./build.ts";
 import { prefix } from "./codec.ts";
-import { type Event, report } from "./context.ts";
+import { type EventBody, report } from "./context.ts";
 import type { Asked, Flight } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
@@ -29,11 +29,11 @@ import type { Reader, Told } from "./reader.ts";
  */
 export async function rebuild(flight: Flight, asker: Reader, elected: Asked<ElectReply>): Promise<void> {
   const { reply: won } = elected;
-  if (won === undefined) refuseWithoutRedis(flight, asker, elected);
+  if (won === undefined && !mayBuild(flight, asker, elected)) return;
   const [builder = asker] = flight.readers();
   const { wanted } = builder;
   const fence = won?.attempt ?? 0;
-  const say = (event: Event, { answer }: Asked<Verdict> = elected): void =>
+  const say = (event: EventBody, { answer }: Asked<Verdict> = elected): void =>
     report(flight.context, event, builder, answer);
   const ask = async <Result extends Verdict>(script: Script<Result>, ...args: (string | number)[]) =>
     won && flight.ask(builder, script, [flight.token, `${fence}`, ...args]);
@@ -70,8 +70,10 @@ export function failed({ wanted: { name } }: Reader, details: LockErrorDetails):
   return { error: failure("build-failed", "get", name, "its build failed", details) };
 }
 
-function refuseWithoutRedis(flight: Flight, { wanted }: Reader, { answer }: Asked<ElectReply>): void {
+/** Refuses those who do not build without Redis. @returns whether anybody is left */
+function mayBuild(flight: Flight, { wanted }: Reader, { answer }: Asked<ElectReply>): boolean {
   const error = tooFewAnswers("get", wanted.name, [answer]);
   const refused = flight.readers().filter((reader) => error.code === "config" || reader.wanted.onRedisDown === "throw");
   flight.tell(refused, { error });
+  return flight.readers().length > 0;
 }

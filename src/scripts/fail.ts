@@ -10,7 +10,7 @@ export interface FailReply {
 
 /**
  * FAIL: gives an election back. After a failed build nobody is elected for a second, twice as long with each failure in
- * a row and 30 s at most; the windows of the value that stands are not touched.
+ * a row and 30 s at most; the value that stands is not touched.
  *
  * KEYS entry
  * ARGV token, fence, 1 where the build failed, 0 where it was only given up: then there is no back-off

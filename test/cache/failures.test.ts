@@ -485,15 +485,17 @@ describe("26: a Redis that does not answer", () => {
   });
 
   test("is an error where the caller wishes so, after two tries with one token", async () => {
-    const { clock, process } = world();
+    const { clock, process, slow } = world();
     const { cache, client } = process({ faults: down });
-    const read = cache.get("k", { ...fresh, onRedisDown: "throw" }, () => expect.fail("not asked to build"));
+    const build = slow(0, 1);
+    const read = cache.get("k", { ...fresh, onRedisDown: "throw" }, build);
     const started = clock.monotonic;
     const error = await refusal(clock.until(read), "unavailable");
     expect(clock.monotonic - started).toBe(5_000);
     expect(error.nodes).toEqual([{ label: "memory", outcome: "unknown", reason: "timeout", ms: 2_500 }]);
     expect(client.sent[0]).toEqual(client.sent[1]);
     expect(client.sent).toHaveLength(2);
+    expect(build.calls).toBe(0);
   });
 
   test("and is asked again by the next caller, so that all is well when it is back", async () => {
@@ -517,12 +519,11 @@ describe("26: a Redis that does not answer", () => {
   });
 
   test("but refuses the credentials, is a mistake in the configuration, and nothing is built", async () => {
-    const { process } = world();
+    const { process, slow } = world();
+    const build = slow(0, 1);
     const { cache, verbs } = process({ faults: () => ({ fail: new ReplyError("NOAUTH Authentication required.") }) });
-    await refusal(
-      cache.get("k", fresh, () => expect.fail("not asked to build")),
-      "config",
-    );
+    await refusal(cache.get("k", fresh, build), "config");
+    expect(build.calls).toBe(0);
     await refusal(cache.set("k", 1, fresh), "config");
     expect(verbs()).toEqual(["elect", "elect"]);
   });
