@@ -1,0 +1,355 @@
+/** Wrong locks and caches: each is the shipped code with one mistake, and says who must notice it. */
+import type { Patch } from "./patch.ts";
+
+export interface Mutant {
+  /** What is wrong with it. */
+  readonly mistake: string;
+  readonly patches: readonly Patch[];
+  /** The profile that shows it, and the invariants of which one must break. */
+  readonly profile: string;
+  readonly invariants: readonly string[];
+}
+
+const mutants: Readonly<Record<string, Mutant>> = {
+  M1: {
+    mistake: "the lease is counted from the reply",
+    patches: [
+      {
+        file: "src/node.ts",
+        find: "return { ...said, from: node, sentAt, ms",
+        replace: "return { ...said, from: node, sentAt: clock.now(), ms",
+      },
+    ],
+    profile: "greedy",
+    invariants: ["I1", "I3"],
+  },
+  M2: {
+    mistake: "a release deletes whatever stands there",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (mine) redis.delete(lock);",
+        replace: "redis.delete(lock);",
+      },
+      {
+        file: "src/scripts/release.ts",
+        find: "local r = v == ARGV[1] and redis.call('DEL', KEYS[1]) or v and -1 or 0",
+        replace: "local r = redis.call('DEL', KEYS[1])",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I8"],
+  },
+  M3: {
+    mistake: "an acquire ignores that its token was rolled back",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (redis.peek(tombstone) !== null) return [-1, counter, 0];",
+        replace: "",
+      },
+      { file: "src/scripts/acquire.ts", find: "if m[3] then return { -1, c, 0 } end", replace: "" },
+    ],
+    profile: "mixed",
+    invariants: ["I6"],
+  },
+  M3b: {
+    mistake: "a roll-back writes no tombstone",
+    patches: [
+      {
+        file: "src/release.ts",
+        find: "tombstone ? tombstoneMs(leaseMs) : 0",
+        replace: "0",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I6"],
+  },
+  M5: {
+    mistake: "clocks are taken to run at the same rate",
+    patches: [
+      {
+        file: "src/validity.ts",
+        find: "return Math.ceil(driftFactor * leaseMs) + 2;",
+        replace: "return 2;",
+      },
+    ],
+    profile: "drift",
+    invariants: ["I1", "I3"],
+  },
+  M6: {
+    mistake: "a token is used again after its roll-back",
+    patches: [
+      {
+        file: "src/lock.ts",
+        find: "cleaning = settle(context, rollBack(context, { ...wanted, token }));\n    token = newToken(env.random);",
+        replace: "cleaning = settle(context, rollBack(context, { ...wanted, token }));",
+      },
+    ],
+    profile: "short",
+    invariants: ["I3", "I6", "I10"],
+  },
+  M7: {
+    mistake: "an extend may shorten",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (left < want) redis.expire(lock, want);\n  return [1, Math.max(left, want)];",
+        replace: "redis.expire(lock, want);\n  return [1, want];",
+      },
+      {
+        file: "src/scripts/extend.ts",
+        find: "if p < want then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end",
+        replace: "redis.call('PEXPIRE', KEYS[1], ARGV[2])",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I7"],
+  },
+  M8: {
+    mistake: "a try that finds its own grant counts a whole lease from its own send",
+    patches: [
+      {
+        file: "src/lock.ts",
+        find: "const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];",
+        replace: "const holds = [{ sentAt: answer.sentAt, remainingMs: leaseMs, leaseMs, uncertain }];",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I1", "I3"],
+  },
+  M9: {
+    mistake: "an extend brings an expired lease back",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (redis.peek(lock) !== token) return",
+        replace:
+          "if (!redis.has(lock)) redis.set(lock, token, Number(leaseMs));\n  if (redis.peek(lock) !== token) return",
+      },
+      {
+        file: "src/scripts/extend.ts",
+        find: "if v ~= ARGV[1] then return",
+        replace:
+          "if not v then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) v = ARGV[1] end\nif v ~= ARGV[1] then return",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I6", "I8"],
+  },
+  M12: {
+    mistake: "elapsed time is what the monotonic clock says",
+    patches: [
+      {
+        file: "src/clock.ts",
+        find: "Math.max(now.monotonic - since.monotonic, now.wall - since.wall)",
+        replace: "now.monotonic - since.monotonic",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I1", "I3"],
+  },
+  M15: {
+    mistake: "silence is taken for success",
+    patches: [
+      {
+        file: "src/lock.ts",
+        find: "const reply = answer?.reply;",
+        replace:
+          'const reply = answer?.reply ?? { type: "granted", fence: 1_000 * env.clock.now().wall, remainingMs: leaseMs };',
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I1", "I3"],
+  },
+  M17: {
+    mistake: "a fence is one more than the last, whatever the time",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "let granted = Math.max(counter + 1, now);",
+        replace: "let granted = counter + 1;",
+      },
+      {
+        file: "src/scripts/acquire.ts",
+        find: 'chooseFence = "local f = math.max(c + 1, now)"',
+        replace: 'chooseFence = "local f = c + 1"',
+      },
+    ],
+    profile: "amnesia",
+    invariants: ["I4"],
+  },
+  "keeps-holding": {
+    mistake: "a holder whose release has failed goes on holding",
+    patches: [
+      { file: "src/release.ts", find: 'holding.end("released");', replace: "" },
+      {
+        file: "src/release.ts",
+        find: 'releasing = Promise.resolve("already-released");',
+        replace: 'releasing = Promise.resolve("already-released");\n      holding.end("released");',
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I15"],
+  },
+  "tombstone-first": {
+    mistake: "a release writes its tombstone before it deletes, so that a full server strands the lock",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (mine) redis.delete(lock);",
+        replace:
+          'if (tombstoneMs !== "0") redis.set(tombstone, "1", Number(tombstoneMs));\n' +
+          '  if (tombstoneMs !== "0" && !redis.has(tombstone)) throw new Error("OOM");\n' +
+          "  if (mine) redis.delete(lock);",
+      },
+      {
+        file: "src/scripts/release.ts",
+        find: "local v = redis.pcall('GET', KEYS[1])",
+        replace:
+          "if ARGV[2] ~= '0' then redis.call('SET', KEYS[2], '1', 'PX', ARGV[2]) end\nlocal v = redis.pcall('GET', KEYS[1])",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I9"],
+  },
+  "seven-days": {
+    mistake: "a fence is remembered for seven days, however far ahead of the clock it is",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "604_800_000 + Math.max(0, Math.ceil((granted - now) / 1_000))",
+        replace: "604_800_000",
+      },
+      {
+        file: "src/scripts/acquire.ts",
+        find: "local life = 604800000 + math.max(0, math.ceil((f - now) / 1000))",
+        replace: "local life = 604800000",
+      },
+    ],
+    profile: "calendar",
+    invariants: ["I4"],
+  },
+  overwrites: {
+    mistake: "an acquire overwrites a key of another type",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (redis.has(lock)) return [0, granted, -1];",
+        replace: "",
+      },
+      {
+        file: "src/scripts/acquire.ts",
+        find: "if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 0, f, -1 } end",
+        replace: "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I8"],
+  },
+  M4: {
+    mistake: "half of the nodes are taken for a majority",
+    patches: [{ file: "src/validity.ts", find: "return Math.floor(n / 2) + 1;", replace: "return Math.floor(n / 2);" }],
+    profile: "mixed5",
+    invariants: ["I1", "I3"],
+  },
+  M10: {
+    mistake: "what one node extends counts for all",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: "if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);",
+        replace: "for (const one of holds) Object.assign(one, word);",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I1", "I3"],
+  },
+  M11: {
+    mistake: "each node counts by itself, and the fence is the largest count",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: 'if (proposal !== "") {',
+        replace: 'if (proposal !== "") granted = counter + 1;\n  if (proposal === "never") {',
+      },
+      {
+        file: "src/scripts/propose.ts",
+        find: "local f = tonumber(ARGV[3])\nif f > now + 86400000000 then return { -4, now, 0 } end\nif c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end\nif f <= c then return { -3, c, 0 } end",
+        replace: "local f = c + 1",
+      },
+      {
+        file: "src/redlock.ts",
+        find: "ballot.grants += 1;",
+        replace:
+          "ballot.fence = Math.max(ballot.grants === 0 ? 0 : ballot.fence, reply.fence);\n      ballot.grants += 1;",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I4", "I8"],
+  },
+  M13: {
+    mistake: "only nodes that have granted are rolled back",
+    patches: [
+      {
+        file: "src/redlock.ts",
+        find: "cleaning = Promise.all([cleaning, settle(context, rollBack(context, { ...wanted, token }))]);",
+        replace:
+          "const granted = nodes.filter((_, index) => (holds[index]?.remainingMs ?? 0) > 0);\n" +
+          "        cleaning = Promise.all([cleaning, settle(context, rollBack({ ...context, nodes: granted }, { ...wanted, token }))]);",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I9", "I10"],
+  },
+  M14: {
+    mistake: "the last of the deadlines counts, not that of the q-th node",
+    patches: [
+      {
+        file: "src/validity.ts",
+        find: "[quorum - 1] ?? -Infinity",
+        replace: "[0] ?? -Infinity",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I1", "I3"],
+  },
+  M16: {
+    mistake: "a raised quorum is ignored, so one node that forgets is enough",
+    patches: [
+      {
+        file: "src/redlock.ts",
+        find: "const { quorum = least, driftFactor",
+        replace: "const quorum = least;\n  const { driftFactor",
+      },
+    ],
+    profile: "fickle5",
+    invariants: ["I1", "I2", "I3"],
+  },
+  "first-answers": {
+    mistake: "a release settles at q answers of any kind",
+    patches: [{ file: "src/release.ts", find: "return complete && ", replace: "return " }],
+    profile: "mixed3",
+    invariants: ["I14"],
+  },
+  "no-roll-back": {
+    mistake: "a lost round leaves behind what it was granted",
+    patches: [
+      {
+        file: "src/redlock.ts",
+        find: "if (cost.requests) cleanUp();",
+        replace: "",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I9", "I10"],
+  },
+};
+
+export const mutantNames: readonly string[] = Object.keys(mutants);
+
+export function mutantOf(name: string): Mutant {
+  const found = mutants[name];
+  if (found === undefined) throw new Error(`No mutant is called "${name}": there are ${mutantNames.join(", ")}`);
+  return found;
+}

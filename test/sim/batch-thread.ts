@@ -1,0 +1,28 @@
+/** The thread of a batch: patches what it is told to before it loads anything that ships. */
+import { parentPort, workerData } from "node:worker_threads";
+import { applyPatches } from "../mutants/patch.ts";
+import type { Batch, BatchRequest, Failure } from "./batch.ts";
+
+const { profile, from, seeds, patches = [], untilFirst = false, shrinks = false } = workerData as BatchRequest;
+applyPatches(patches);
+const { simulate } = await import("./simulate.ts");
+const { shrunk } = await import("./shrink.ts");
+
+const startedAt = performance.now();
+const failures: Failure[] = [];
+let [run, events, requests, acquisitions, overlaps] = [0, 0, 0, 0, 0];
+for (let seed = from; seed < from + seeds; seed += 1) {
+  const result = await simulate(profile, seed);
+  run += 1;
+  events += result.events;
+  requests += result.requests;
+  acquisitions += result.acquisitions;
+  overlaps += result.overlaps;
+  if (result.violation === undefined) continue;
+  const whole: Failure = { replay: { profile, seed }, violation: result.violation };
+  failures.push(shrinks && failures.length === 0 ? await shrunk(whole, result) : whole);
+  if (untilFirst) break;
+}
+const seconds = (performance.now() - startedAt) / 1_000;
+const batch: Batch = { profile, seeds: run, failures, events, requests, acquisitions, overlaps, seconds };
+parentPort?.postMessage(batch);

@@ -1,0 +1,64 @@
+/** Runs many seeds of one profile in a thread of its own, so that a mutant's modules never meet the shipped ones. */
+import { Worker } from "node:worker_threads";
+import type { Patch } from "../mutants/patch.ts";
+import type { RunOptions } from "./simulate.ts";
+import type { Violation } from "./violation.ts";
+
+export interface BatchRequest {
+  readonly profile: string;
+  readonly from: number;
+  readonly seeds: number;
+  /** Mistakes to make in the shipped code. */
+  readonly patches?: readonly Patch[] | undefined;
+  /** Ends with the first seed that breaks a promise. */
+  readonly untilFirst?: boolean | undefined;
+  /** Looks for the fewest faults that still break it. */
+  readonly shrinks?: boolean | undefined;
+}
+
+/** All it takes to see a failure again. */
+export interface Replay extends RunOptions {
+  readonly profile: string;
+  readonly seed: number;
+}
+
+export interface Failure {
+  readonly replay: Replay;
+  readonly violation: Violation;
+}
+
+export interface Batch {
+  readonly profile: string;
+  /** Those that were run. */
+  readonly seeds: number;
+  readonly failures: readonly Failure[];
+  readonly events: number;
+  readonly requests: number;
+  readonly acquisitions: number;
+  readonly overlaps: number;
+  readonly seconds: number;
+}
+
+export function runBatch(request: BatchRequest): Promise<Batch> {
+  return new Promise((resolve, reject) => {
+    const thread = new Worker(new URL("./batch-thread.ts", import.meta.url), { workerData: request });
+    thread.once("message", resolve);
+    thread.once("error", reject);
+    thread.once("exit", (code) => reject(new Error(`A batch of ${request.profile} ended with ${code}`)));
+  });
+}
+
+/** Adds up batches of one profile. */
+export function joined(batches: readonly Batch[]): Batch {
+  const sum = (of: (batch: Batch) => number): number => batches.reduce((total, batch) => total + of(batch), 0);
+  return {
+    profile: batches[0]?.profile ?? "",
+    seeds: sum(({ seeds }) => seeds),
+    failures: batches.flatMap(({ failures }) => failures),
+    events: sum(({ events }) => events),
+    requests: sum(({ requests }) => requests),
+    acquisitions: sum(({ acquisitions }) => acquisitions),
+    overlaps: sum(({ overlaps }) => overlaps),
+    seconds: Math.max(...batches.map(({ seconds }) => seconds)),
+  };
+}

@@ -1,0 +1,275 @@
+/**
+ * Watches locks, and knows nothing of how they work: who believes to hold which lease, what the nodes really hold, and
+ * what has been promised. The invariants are those of the protocol's section 7, with their numbers there.
+ */
+import { elapsedMs, type Stamp } from "../../src/clock.ts";
+import type { Reply } from "../../src/command.ts";
+import type { Lease } from "../../src/lease.ts";
+import type { ReleaseOutcome } from "../../src/release.ts";
+import type { Call } from "./call.ts";
+import type { Message, Witness } from "./network.ts";
+import { anotherType, type SimNode } from "./node.ts";
+import type { Process } from "./process.ts";
+import type { Timeline } from "./timeline.ts";
+import type { Report } from "./violation.ts";
+
+/** What this world can promise. */
+export interface Promises {
+  /** No two holders at once: no server's clock steps, and no more nodes forget than the quorum allows for. */
+  readonly exclusion: boolean;
+  readonly quorum: number;
+  /** So many nodes of each quorum may lose a lease. */
+  readonly fickleNodes: number;
+  /** Whether a token can be granted twice by one node: a token of a single Redis serves all tries of a call. */
+  readonly grantsOnce: boolean;
+}
+
+/** A lease and what its process has seen of it. */
+export interface Held {
+  readonly lease: Lease;
+  readonly process: Process;
+  /** The signal itself: asking the lease for it would make it look at the clock. */
+  readonly signal: AbortSignal;
+  /** Until when, in true time, its last look lets it act. */
+  trustedUntil: number;
+  lastLook: { readonly at: Stamp; readonly remainingMs: number } | undefined;
+  /** It may end early: let go of, or a node has said that it does not keep it. */
+  mayEnd: boolean;
+  isReleased: boolean;
+  /** It was held when its release was first called. */
+  wasHeld: boolean;
+}
+
+/** One request to release, and what it did on its node. */
+interface Released {
+  readonly message: Message;
+  /** Some acquire of the token was not definitely answered there when it was sent: a copy may still be on its way. */
+  readonly isUncertain: boolean;
+  runs: number;
+  deleted: boolean;
+}
+
+interface Grants {
+  /** Tokens that a release or a roll-back has run for, which no later copy may bring back. */
+  readonly closed: Set<string>;
+  readonly granted: Set<string>;
+}
+
+export class LockChecker implements Witness {
+  readonly #timeline: Timeline;
+  readonly #nodes: readonly SimNode[];
+  readonly #promises: Promises;
+  readonly #report: Report;
+  /** Fences, and when they were given out. */
+  readonly #returned: { readonly fence: number; readonly at: number }[] = [];
+  /** Leases whose holders may still believe in them. */
+  readonly #trusting = new Set<Held>();
+  readonly #byToken = new Map<string, Held>();
+  readonly #grants = new Map<SimNode, Grants>();
+  readonly #acquires = new Map<string, Message[]>();
+  /** By token. */
+  readonly #releases = new Map<string, Released[]>();
+  readonly #outcomes: { readonly held: Held; readonly outcome: ReleaseOutcome }[] = [];
+  #before: { holder: string | undefined; expiresAt: number } = { holder: undefined, expiresAt: 0 };
+  #highestActed = 0;
+  acquisitions = 0;
+  acts = 0;
+  /** Times at which two held at once, where that is not promised away. */
+  overlaps = 0;
+
+  constructor(timeline: Timeline, nodes: readonly SimNode[], promises: Promises, report: Report) {
+    this.#timeline = timeline;
+    this.#nodes = nodes;
+    this.#promises = promises;
+    this.#report = report;
+    for (const node of nodes) this.#grants.set(node, { closed: new Set(), granted: new Set() });
+  }
+
+  /** An acquire has returned a lease. */
+  acquired(lease: Lease, process: Process, calledAt: number): Held {
+    const { fence, token } = lease;
+    this.acquisitions += 1;
+    // Every earlier holder is over by now, so its fence is lower; without exclusion only that of who was over before
+    // this one asked for the first time.
+    for (const { fence: other, at } of this.#returned) {
+      if (other === fence) this.#report("I4", `fence ${fence} was given twice`);
+      if (other > fence && (this.#promises.exclusion || at < calledAt)) {
+        this.#report("I4", `fence ${fence} came after ${other}`);
+      }
+    }
+    if (!Number.isSafeInteger(fence) || fence <= 0) this.#report("I4", `fence ${fence} is none`);
+    this.#returned.push({ fence, at: this.#timeline.now });
+    const held: Held = {
+      lease,
+      process,
+      signal: lease.signal,
+      trustedUntil: -Infinity,
+      lastLook: undefined,
+      mayEnd: false,
+      isReleased: false,
+      wasHeld: false,
+    };
+    this.#byToken.set(token, held);
+    return held;
+  }
+
+  /** A holder looks whether it may act, and does so if it may. Returns what is left. */
+  look(held: Held): number {
+    const { lease, process } = held;
+    const now = this.#timeline.now;
+    const remainingMs = lease.remaining();
+    this.#keepsPace(held, remainingMs);
+    if (remainingMs <= 0) {
+      held.trustedUntil = Math.min(held.trustedUntil, now);
+      if (!held.isReleased && !lease.signal.aborted) this.#report("I13", `${process.name} is over, its signal is not`);
+      return 0;
+    }
+    if (held.isReleased) this.#report("I15", `${process.name} has released, and still has ${remainingMs} ms`);
+    const trustedMs = remainingMs / process.rate;
+    held.trustedUntil = now + trustedMs;
+    this.acts += 1;
+    if (this.#promises.exclusion) this.#isKept(held, trustedMs);
+    this.#excludes(held);
+    return remainingMs;
+  }
+
+  /** A holder is about to let go. Returns what checks the outcome. */
+  releasing(held: Held): (outcome: ReleaseOutcome) => void {
+    if (!held.isReleased) held.wasHeld = this.look(held) > 0;
+    held.mayEnd = true;
+    held.trustedUntil = Math.min(held.trustedUntil, this.#timeline.now);
+    return (outcome) => this.#outcomes.push({ held, outcome });
+  }
+
+  /** The run is over. I9: what is let go of is let go of everywhere. I14: every holder was told what became of its lease. */
+  end(): void {
+    const { quorum } = this.#promises;
+    for (const [token, releases] of this.#releases) {
+      const asked = new Set(releases.map(({ message }) => message.node)).size;
+      if (asked < this.#nodes.length) this.#report("I9", `${short(token)} was let go of on ${asked} nodes only`);
+    }
+    for (const { held, outcome } of this.#outcomes) {
+      const releases = this.#releases.get(held.lease.token) ?? [];
+      const deletions = new Set(releases.filter(({ deleted }) => deleted).map(({ message }) => message.node));
+      // Where one request ran twice below the client, its reply may be that of the second.
+      const clean = releases.filter(
+        ({ deleted, runs, message }) => deleted && runs === 1 && message.state === "definite",
+      );
+      const unanswered = releases.some(({ message }) => message.state !== "definite");
+      const told = `${held.process.name} was told "${outcome}" where ${deletions.size} nodes had deleted its token`;
+      if (outcome === "released" && deletions.size < quorum && !unanswered) this.#report("I14", told);
+      if ((outcome === "expired" || outcome === "stolen") && held.wasHeld && clean.length >= quorum) {
+        this.#report("I14", told);
+      }
+    }
+  }
+
+  /** The call to `release` has been made. */
+  released(held: Held): void {
+    held.isReleased = true;
+    this.look(held);
+  }
+
+  sent(message: Message): void {
+    const { call, node } = message;
+    const acquires = this.#acquires.get(call.token) ?? [];
+    const releases = this.#releases.get(call.token) ?? [];
+    if (call.verb === "acquire") this.#acquires.set(call.token, [...acquires, message]);
+    if (call.verb === "release") {
+      const isUncertain = acquires.some((acquire) => acquire.node === node && acquire.state !== "definite");
+      const release: Released = { message, isUncertain, runs: 0, deleted: false };
+      this.#releases.set(call.token, [...releases, release]);
+    }
+  }
+
+  before(node: SimNode, call: Call): void {
+    this.#before = { holder: node.holder(call.key), expiresAt: node.expiresAt(call.key) };
+  }
+
+  after(node: SimNode, { verb, key, token }: Call, message: Message): void {
+    const { holder: was, expiresAt: until } = this.#before;
+    const is = node.holder(key);
+    const grants = this.#grants.get(node);
+    if (grants === undefined) return;
+    const told = (what: string): string => `${what} on ${node.label}, by ${verb} of ${short(token)}`;
+    if (is !== undefined && is === was) {
+      if (node.expiresAt(key) < until) this.#report("I7", told("a lease was shortened"));
+    } else if (was !== undefined && !(verb === "release" && token === was && is === undefined)) {
+      this.#report("I8", told(`${short(was)} was ${is === undefined ? "deleted" : "replaced"}`));
+    } else if (is !== undefined) {
+      if (verb !== "acquire" || is !== token) this.#report("I8", told(`${short(is)} was brought back`));
+      if (grants.closed.has(is)) this.#report("I6", told("a token was granted after its release"));
+      if (this.#promises.grantsOnce && grants.granted.has(is)) this.#report("I8", told("a token was granted twice"));
+      grants.granted.add(is);
+    }
+    if (is !== undefined && is !== anotherType && node.leftMs(key) === Infinity) {
+      this.#report("I9", told("a lease has no end"));
+    }
+    if (verb === "release") this.#releaseRan(node, message, was === token, is === token, grants);
+  }
+
+  #releaseRan(node: SimNode, message: Message, wasThere: boolean, isThere: boolean, { closed }: Grants): void {
+    const { token } = message.call;
+    const release = this.#releases.get(token)?.find((one) => one.message === message);
+    if (release === undefined) return;
+    release.runs += 1;
+    release.deleted ||= wasThere && !isThere;
+    if (isThere) this.#report("I9", `${short(token)} is still on ${node.label} after its release`);
+    if (release.isUncertain && !node.isFull) closed.add(token);
+  }
+
+  answered({ call, process }: Message, reply: Reply): void {
+    if (call.verb !== "extend" || !Array.isArray(reply) || reply[0] === 1) return;
+    const held = this.#byToken.get(call.token);
+    if (held?.process === process) held.mayEnd = true;
+  }
+
+  /** A node has lost its data, and with it what it had closed. */
+  forgot(node: SimNode): void {
+    this.#grants.set(node, { closed: new Set(), granted: new Set() });
+  }
+
+  /** I12: only a definite reply moves a deadline; towards the past none does, but "not yours". */
+  #keepsPace(held: Held, remainingMs: number): void {
+    const at = held.process.clock.now();
+    const { lastLook } = held;
+    held.lastLook = { at, remainingMs };
+    if (lastLook === undefined || held.mayEnd || held.isReleased) return;
+    const least = lastLook.remainingMs - elapsedMs(lastLook.at, at) - 2;
+    if (remainingMs < Math.floor(least)) {
+      this.#report("I12", `${held.process.name} has ${remainingMs} ms where ${Math.ceil(least)} were left`);
+    }
+  }
+
+  /** I3: a quorum keeps the lease for as long as its holder believes. */
+  #isKept({ lease, process }: Held, trustedMs: number): void {
+    const kept = this.#nodes.map((node) => (node.holder(lease.key) === lease.token ? node.leftMs(lease.key) : 0));
+    const { quorum, fickleNodes } = this.#promises;
+    const left = kept.sort((a, b) => b - a)[quorum - fickleNodes - 1] ?? 0;
+    if (left >= trustedMs) return;
+    this.#report("I3", `${process.name} trusts in ${trustedMs.toFixed(1)} ms, a quorum keeps ${left.toFixed(1)}`);
+  }
+
+  /** I1: nobody else believes; I2: nobody acts after a later holder has. */
+  #excludes(held: Held): void {
+    const now = this.#timeline.now;
+    const { fence } = held.lease;
+    let other: Held | undefined;
+    for (const one of this.#trusting) {
+      if (one.isReleased || one.trustedUntil <= now) this.#trusting.delete(one);
+      else if (one !== held) other = one;
+    }
+    this.#trusting.add(held);
+    const later = this.#highestActed > fence;
+    this.#highestActed = Math.max(this.#highestActed, fence);
+    if (other === undefined && !later) return;
+    this.overlaps += 1;
+    if (!this.#promises.exclusion) return;
+    if (other !== undefined) this.#report("I1", `${held.process.name} and ${other.process.name} believe to hold`);
+    if (later) this.#report("I2", `${held.process.name} acted with fence ${fence}, after ${this.#highestActed}`);
+  }
+}
+
+function short(token: string): string {
+  return token.slice(0, 6);
+}

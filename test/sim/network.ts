@@ -1,0 +1,238 @@
+/** The way between a process and a node: late, lost, doubled, repeated, answered with an error or with rubbish. */
+import { type Command, type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
+import { type Call, callOf } from "./call.ts";
+import type { Fate } from "./fate.ts";
+import type { SimNode } from "./node.ts";
+import type { Process } from "./process.ts";
+import type { Timeline } from "./timeline.ts";
+
+export interface NetworkSettings {
+  /** Median of one way, and its spread. */
+  readonly oneWayMs: number;
+  readonly sigma: number;
+  /** One reply in eight takes longer by up to this, though the node has answered in time. */
+  readonly slowReplyMs: number;
+  /** How often each goes wrong, from 0 to 1. */
+  readonly faults: Readonly<Record<MessageFault, number>>;
+}
+
+export type MessageFault =
+  | "tail"
+  | "drop request"
+  | "drop reply"
+  | "reset"
+  | "repeat"
+  | "duplicate"
+  | "error"
+  | "rubbish"
+  | "fabricate";
+
+/** One logical request, as its sender sees it. */
+export interface Message {
+  readonly process: Process;
+  readonly node: SimNode;
+  readonly call: Call;
+  readonly sentAt: number;
+  /** What its sender has been told: nothing yet, a reply of the node, or anything else. */
+  state: "open" | "definite" | "unknown";
+}
+
+/** Who looks on. */
+export interface Witness {
+  sent?(message: Message): void;
+  /** Just before and just after a command runs on a node. */
+  before?(node: SimNode, call: Call): void;
+  after?(node: SimNode, call: Call, message: Message): void;
+  /** The sender has read a reply of the node. */
+  answered?(message: Message, reply: Reply): void;
+}
+
+export class Network {
+  readonly #timeline: Timeline;
+  readonly #fate: Fate;
+  readonly #settings: NetworkSettings;
+  readonly witness: Witness;
+  /** How many requests each process has sent. */
+  readonly sent: Map<Process, number> = new Map<Process, number>();
+  readonly #places = new Map<string, number>();
+
+  constructor(timeline: Timeline, fate: Fate, settings: NetworkSettings, witness: Witness) {
+    this.#timeline = timeline;
+    this.#fate = fate;
+    this.#settings = settings;
+    this.witness = witness;
+  }
+
+  /** What one process sees of one node. `cycle` names what it is doing, so that its messages have stable names. */
+  client(process: Process, node: SimNode, cycle: (call: Call) => string): CommandClient {
+    let lanes = new Lanes(lanesOf(process));
+    let request = process.request;
+    return {
+      label: node.label,
+      execute: (command, { signal } = {}) =>
+        new Promise((resolve, reject) => {
+          const call = callOf(command);
+          const name = this.#nameOf(`${process.name}/${cycle(call)}/${call.verb}/${node.label}`);
+          const message: Message = { process, node, call, sentAt: this.#timeline.now, state: "open" };
+          this.sent.set(process, (this.sent.get(process) ?? 0) + 1);
+          this.witness.sent?.(message);
+          if (request !== process.request) lanes = new Lanes(lanesOf(process));
+          request = process.request;
+          let leave = (): void => {};
+          const settle = (said: Said): void => {
+            leave();
+            if (message.state !== "open") return;
+            message.state = said.definite ? "definite" : "unknown";
+            signal?.removeEventListener("abort", onAbort);
+            const { reply, error } = said;
+            if (reply === undefined) reject(error);
+            else resolve(reply);
+            if (said.definite && reply !== undefined) this.witness.answered?.(message, reply);
+          };
+          const onAbort = (): void => {
+            // An SDK that makes a reply of the abort's reason (facts of @upstash/redis in protocol.md, 1.0).
+            const fabricates = this.#fate.fault(`fabricate ${name}`, this.#settings.faults.fabricate);
+            if (fabricates) settle({ reply: this.#fate.pick(`fabricate what ${name}`, fabrications) });
+            else settle({ error: signal?.reason });
+          };
+          signal?.addEventListener("abort", onAbort);
+          if (signal?.aborted) return onAbort();
+          leave = lanes.enter(() => this.#send(message, name, command, settle));
+        }),
+    };
+  }
+
+  /** Sends all copies of a request. */
+  #send(message: Message, name: string, command: Command, settle: (said: Said) => void): void {
+    const { process } = message;
+    const fate = this.#fate;
+    const odds = this.#settings.faults;
+    // A transport that tries again by itself, below the client: whichever reply is first counts.
+    const goesAgain = fate.fault(`repeat ${name}`, odds.repeat);
+    const hears = (copy: number, last: boolean, said: Said): void => {
+      const lost = fate.fault(`drop reply ${name}#${copy}`, odds["drop reply"]);
+      const at = this.#timeline.now + this.#wayMs(`back ${name}#${copy}`) + this.#slowMs(`slow ${name}#${copy}`);
+      // A hidden try hides the failure of the one before.
+      if (said.error !== undefined && !last) return;
+      if (lost && fate.fault(`reset ${name}#${copy}`, last ? odds.reset : 0))
+        process.at(at, () => settle({ error: new Error("socket hang up") }));
+      else if (!lost) process.at(at, () => settle(this.#spoilt(`${name}#${copy}`, said)));
+    };
+    const transmit = (copy: number, last: boolean): void => {
+      if (fate.fault(`drop request ${name}#${copy}`, odds["drop request"])) return;
+      this.#timeline.after(this.#wayMs(`there ${name}#${copy}`), () => {
+        hears(copy, last, this.#arrive(message, command, fate.fault(`error ${name}#${copy}`, odds.error)));
+      });
+    };
+    transmit(0, !goesAgain);
+    if (goesAgain) {
+      process.at(this.#timeline.now + fate.uniform(`repeat when ${name}`, 20, 1_500), () => {
+        if (message.state === "open") transmit(1, true);
+      });
+    }
+    // A proxy that has sent it twice: nobody reads the second reply.
+    if (fate.fault(`duplicate ${name}`, odds.duplicate)) {
+      const lateMs = 8_000 * fate.chance(`duplicate when ${name}`) ** 3;
+      this.#timeline.after(this.#wayMs(`there ${name}#0`) + lateMs, () => this.#arrive(message, command, false));
+    }
+  }
+
+  #arrive(message: Message, command: Command, fails: boolean): Said {
+    const { node, call } = message;
+    if (node.isDown) return { error: new Error(`connect ECONNREFUSED ${node.label}`) };
+    if (fails) return { error: new ReplyError("LOADING Redis is loading the dataset in memory") };
+    this.witness.before?.(node, call);
+    try {
+      return { reply: node.execute(command), definite: true };
+    } catch (error) {
+      return { error };
+    } finally {
+      this.witness.after?.(node, call, message);
+    }
+  }
+
+  #spoilt(name: string, said: Said): Said {
+    if (!this.#fate.fault(`rubbish ${name}`, this.#settings.faults.rubbish)) return said;
+    const reply = this.#fate.pick(`rubbish what ${name}`, rubbish);
+    return reply === undefined ? { error: new Error("HTTP 502: <html>Bad gateway</html>") } : { reply };
+  }
+
+  #wayMs(name: string): number {
+    const { oneWayMs, sigma, faults } = this.#settings;
+    const isLate = this.#fate.fault(`tail ${name}`, faults.tail);
+    const ms = this.#fate.lognormal(name, oneWayMs, sigma);
+    return isLate ? ms + 4_000 * this.#fate.chance(`tail ms ${name}`) ** 2 : ms;
+  }
+
+  #slowMs(name: string): number {
+    const { slowReplyMs } = this.#settings;
+    return slowReplyMs > 0 && this.#fate.fault(name, 1 / 8) ? slowReplyMs * this.#fate.chance(`${name} ms`) : 0;
+  }
+
+  #nameOf(kind: string): string {
+    const place = this.#places.get(kind) ?? 0;
+    this.#places.set(kind, place + 1);
+    return place === 0 ? kind : `${kind}~${place}`;
+  }
+}
+
+/** Workers hold six connections open. */
+function lanesOf({ isWorker }: Process): number {
+  return isWorker ? 6 : Infinity;
+}
+
+interface Said {
+  readonly reply?: Reply;
+  readonly error?: unknown;
+  /** The node's own reply, unspoilt. */
+  readonly definite?: boolean;
+}
+
+const fabrications: readonly (readonly [Reply, number])[] = [
+  [null, 1],
+  [1, 1],
+  ["timeout", 1],
+];
+
+const rubbish: readonly (readonly [Reply | undefined, number])[] = [
+  [undefined, 4],
+  ["OK", 1],
+  [null, 1],
+  [[], 1],
+  [[1], 1],
+  [[1, 2, 3, 4], 1],
+  [["1", "x", "3"], 1],
+];
+
+/** As many responses as one may wait for at a time: what comes after queues, and its time counts. */
+class Lanes {
+  #free: number;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(lanes: number) {
+    this.#free = lanes;
+  }
+
+  enter(run: () => void): () => void {
+    this.#queue.push(run);
+    this.#next();
+    let inside = true;
+    return () => {
+      if (!inside) return;
+      inside = false;
+      const place = this.#queue.indexOf(run);
+      if (place >= 0) this.#queue.splice(place, 1);
+      else this.#free += 1;
+      this.#next();
+    };
+  }
+
+  #next(): void {
+    if (this.#free === 0) return;
+    const run = this.#queue.shift();
+    if (run === undefined) return;
+    this.#free -= 1;
+    run();
+    this.#next();
+  }
+}

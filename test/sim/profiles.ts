@@ -1,0 +1,289 @@
+/** The worlds in which the locks are tried: each makes one kind of trouble likely. */
+import type { MessageFault, NetworkSettings } from "./network.ts";
+
+export type Cycle = "hold" | "extend" | "task" | "poll" | "abort" | "abandon" | "sleep" | "greedy";
+
+export interface LockProfile {
+  readonly kind: "lock";
+  readonly nodes: number;
+  readonly quorum: number | undefined;
+  readonly processes: number;
+  readonly leaseMs: number;
+  readonly waitMs: number;
+  /** No new cycle begins after this. */
+  readonly lengthMs: number;
+  readonly thinkMs: readonly [least: number, most: number];
+  /** How long a holder holds, and how often it looks whether it may act. */
+  readonly holdMs: readonly [least: number, most: number];
+  readonly lookMs: number;
+  readonly cycles: readonly (readonly [Cycle, number])[];
+  readonly network: NetworkSettings;
+  /** Rates of the clocks: at random within what the drift factor allows, or servers fast and clients slow. */
+  readonly rates: "true" | "random" | "opposed";
+  readonly trouble: Trouble;
+  /** No two at once. Without it only the order of the fences is promised. */
+  readonly exclusion: boolean;
+  readonly isWorker: boolean;
+  /** Acquisitions a seed, on average over many: less than this is no progress (I10). */
+  readonly leastAcquisitions: number;
+  /** I11: a clean cycle costs exactly two requests a node, a refused poll one. */
+  readonly countsRequests: boolean;
+}
+
+/** What befalls processes and nodes: means between two, in ms; 0 is never. */
+export interface Trouble {
+  /** A process is frozen for 0.2 to 2.7 s; every other one stops its monotonic clock, unless wall clocks are stepped. */
+  readonly freezeEveryMs: number;
+  /** A client's wall clock is set by up to a minute. */
+  readonly clientStepEveryMs: number;
+  /** So many nodes step their clocks and forget; the others only restart. */
+  readonly fickleNodes: number;
+  readonly serverStepEveryMs: number;
+  /** By up to so much. */
+  readonly serverStepMs: number;
+  readonly restartEveryMs: number;
+  /** A restart loses all data. */
+  readonly forgets: boolean;
+  /** A node is full for a second, and refuses to write. */
+  readonly fullEveryMs: number;
+  /** Somebody else puts a list where the lock's key is, and takes it away a second later. */
+  readonly intruderEveryMs: number;
+}
+
+const noFaults: Readonly<Record<MessageFault, number>> = {
+  tail: 0,
+  "drop request": 0,
+  "drop reply": 0,
+  reset: 0,
+  repeat: 0,
+  duplicate: 0,
+  error: 0,
+  rubbish: 0,
+  fabricate: 0,
+};
+
+/** The fault model of section 7. */
+const faulty: NetworkSettings["faults"] = {
+  tail: 0.08,
+  "drop request": 0.06,
+  "drop reply": 0.06,
+  reset: 0.5,
+  repeat: 0.3,
+  duplicate: 0.06,
+  error: 0.02,
+  rubbish: 0.03,
+  fabricate: 0.5,
+};
+
+const calm: Trouble = {
+  freezeEveryMs: 0,
+  clientStepEveryMs: 0,
+  fickleNodes: Infinity,
+  serverStepEveryMs: 0,
+  serverStepMs: 0,
+  restartEveryMs: 0,
+  forgets: false,
+  fullEveryMs: 0,
+  intruderEveryMs: 0,
+};
+
+/** Everything at once, with short leases. */
+const mixed: LockProfile = {
+  kind: "lock",
+  nodes: 1,
+  quorum: undefined,
+  processes: 4,
+  leaseMs: 1_000,
+  waitMs: 3_000,
+  lengthMs: 20_000,
+  thinkMs: [0, 400],
+  holdMs: [0, 1_200],
+  lookMs: 20,
+  cycles: [
+    ["hold", 4],
+    ["extend", 3],
+    ["task", 3],
+    ["poll", 1],
+    ["abort", 1],
+    ["abandon", 1],
+    ["sleep", 1],
+  ],
+  network: { oneWayMs: 8, sigma: 0.35, slowReplyMs: 0, faults: faulty },
+  rates: "random",
+  trouble: {
+    ...calm,
+    freezeEveryMs: 6_000,
+    clientStepEveryMs: 8_000,
+    restartEveryMs: 15_000,
+    fullEveryMs: 12_000,
+    intruderEveryMs: 6_000,
+  },
+  exclusion: true,
+  isWorker: false,
+  leastAcquisitions: 15,
+  countsRequests: false,
+};
+
+/** Holders act each millisecond until they may not, among many who poll; replies are slow. */
+const greedy: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 5,
+  processes: 6,
+  waitMs: 0,
+  lengthMs: 8_000,
+  thinkMs: [2, 10],
+  holdMs: [2_000, 2_000],
+  lookMs: 1,
+  cycles: [["greedy", 1]],
+  network: { ...mixed.network, oneWayMs: 3, slowReplyMs: 240, faults: { ...noFaults, "drop reply": 0.03 } },
+  trouble: calm,
+};
+
+/** Leases hardly longer than a slow round trip: many grants come too late to be of use, and are rolled back. */
+const short: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 30,
+  leaseMs: 300,
+  waitMs: 3_000,
+  holdMs: [0, 300],
+  thinkMs: [0, 100],
+  lookMs: 5,
+  cycles: [
+    ["hold", 4],
+    ["extend", 1],
+  ],
+  network: { oneWayMs: 10, sigma: 0.8, slowReplyMs: 260, faults: { ...faulty, tail: 0.3 } },
+  trouble: calm,
+};
+
+/** Long leases and clocks at the two ends of what is allowed. */
+const drift: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 3,
+  processes: 3,
+  leaseMs: 30_000,
+  waitMs: 0,
+  lengthMs: 150_000,
+  thinkMs: [20, 200],
+  holdMs: [60_000, 60_000],
+  lookMs: 20,
+  cycles: [["greedy", 1]],
+  network: { ...mixed.network, faults: { ...noFaults, "drop reply": 0.05 } },
+  rates: "opposed",
+  trouble: calm,
+};
+
+/** Servers' clocks are set: only fences are promised. */
+const steps: LockProfile = {
+  ...mixed,
+  trouble: { ...mixed.trouble, serverStepEveryMs: 3_000, serverStepMs: 3_000 },
+  exclusion: false,
+};
+
+/** Days between two holders, and a server's clock that was a month off. */
+const calendar: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 38,
+  processes: 2,
+  lengthMs: 120 * 86_400_000,
+  thinkMs: [0, 9 * 86_400_000],
+  cycles: [
+    ["hold", 1],
+    ["poll", 1],
+  ],
+  trouble: { ...calm, serverStepEveryMs: 15 * 86_400_000, serverStepMs: 40 * 86_400_000 },
+  exclusion: false,
+};
+
+/** A node forgets everything: only fences are promised. */
+const amnesia: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 14,
+  trouble: { ...mixed.trouble, restartEveryMs: 4_000, forgets: true },
+  exclusion: false,
+};
+
+/** Nothing goes wrong, so that requests can be counted. */
+const lossless: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 70,
+  cycles: [
+    ["hold", 2],
+    ["poll", 2],
+  ],
+  holdMs: [0, 300],
+  network: { ...mixed.network, faults: noFaults },
+  rates: "true",
+  trouble: calm,
+  countsRequests: true,
+};
+
+/** One clock that stands still between events, six connections, and nothing after the response but `waitUntil`. */
+const workers: LockProfile = {
+  ...mixed,
+  leastAcquisitions: 13,
+  trouble: { ...mixed.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
+  isWorker: true,
+};
+
+const profiles: Readonly<Record<string, LockProfile>> = {
+  mixed,
+  greedy,
+  short,
+  drift,
+  steps,
+  calendar,
+  amnesia,
+  lossless,
+  workers,
+  mixed3: { ...mixed, nodes: 3, leastAcquisitions: 14 },
+  mixed5: { ...mixed, nodes: 5, leastAcquisitions: 13 },
+  greedy3: { ...greedy, nodes: 3, lengthMs: 5_000, leastAcquisitions: 2 },
+  drift3: { ...drift, nodes: 3, leastAcquisitions: 1, lengthMs: 75_000 },
+  short3: { ...short, nodes: 3, leastAcquisitions: 17 },
+  lossless3: { ...lossless, nodes: 3, leastAcquisitions: 70 },
+  workers3: { ...workers, nodes: 3, leastAcquisitions: 9 },
+  /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
+  amnesia3: {
+    ...amnesia,
+    nodes: 3,
+    leastAcquisitions: 12,
+    rates: "true",
+    trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
+  },
+  /** A quorum of four makes up for one of five nodes that forgets, and whose clock is stepped. */
+  fickle5: {
+    ...mixed,
+    nodes: 5,
+    quorum: 4,
+    leastAcquisitions: 6,
+    trouble: {
+      ...mixed.trouble,
+      fickleNodes: 1,
+      serverStepEveryMs: 3_000,
+      serverStepMs: 3_000,
+      restartEveryMs: 4_000,
+      forgets: true,
+    },
+  },
+};
+
+export const profileNames: readonly string[] = Object.keys(profiles);
+
+export function profileOf(name: string): LockProfile {
+  const found = profiles[name];
+  if (found === undefined) throw new Error(`No profile is called "${name}": there are ${profileNames.join(", ")}`);
+  return found;
+}
+
+/** I10: says so where a batch has not come as far as locks do that work. A few seeds tell nothing. */
+export function shortfall(batch: {
+  readonly profile: string;
+  readonly seeds: number;
+  readonly acquisitions: number;
+}): string | undefined {
+  const average = batch.acquisitions / batch.seeds;
+  const { leastAcquisitions } = profileOf(batch.profile);
+  if (batch.seeds < 30 || average >= leastAcquisitions) return undefined;
+  return `${average.toFixed(1)} acquisitions a seed, where ${leastAcquisitions} are expected`;
+}

@@ -1,0 +1,78 @@
+/**
+ * Runs the simulator, and exits with 1 if any promise was broken:
+ *
+ *   node --conditions=leasehold-source test/sim/run.ts --profile greedy --seeds 2000 --from 0
+ *   node --conditions=leasehold-source test/sim/run.ts --mutant M1
+ *   node --conditions=leasehold-source test/sim/run.ts --replay '{"profile":"mixed","seed":7}'
+ *
+ * Without a profile it runs all of them; a mutant runs in its own.
+ */
+import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
+import { mutantOf } from "../mutants/mutants.ts";
+import { applyPatches } from "../mutants/patch.ts";
+import { type Batch, joined, type Replay, runBatch } from "./batch.ts";
+import { profileNames, shortfall } from "./profiles.ts";
+
+const { values } = parseArgs({
+  options: {
+    profile: { type: "string", multiple: true },
+    seeds: { type: "string", default: "100" },
+    from: { type: "string", default: "0" },
+    jobs: { type: "string", default: String(Math.min(2, availableParallelism())) },
+    mutant: { type: "string" },
+    replay: { type: "string" },
+  },
+});
+
+const mutant = values.mutant === undefined ? undefined : mutantOf(values.mutant);
+const patches = mutant?.patches ?? [];
+if (values.replay === undefined) {
+  const profiles = values.profile ?? (mutant ? [mutant.profile] : profileNames);
+  for (const profile of profiles) if (!(await isClean(profile))) process.exitCode = 1;
+} else {
+  applyPatches(patches);
+  const { simulate } = await import("./simulate.ts");
+  const { profile, seed, ...options } = JSON.parse(values.replay) as Replay;
+  const { violation } = await simulate(profile, seed, options);
+  console.log(violation ?? "clean");
+  if (violation !== undefined) process.exitCode = 1;
+}
+
+/** Whether all seeds were clean. */
+async function isClean(profile: string): Promise<boolean> {
+  const [seeds, from, jobs] = [Number(values.seeds), Number(values.from), Number(values.jobs)];
+  const each = Math.ceil(seeds / jobs);
+  const starts = Array.from({ length: jobs }, (_, job) => job * each).filter((start) => start < seeds);
+  const batch = joined(
+    await Promise.all(
+      starts.map((start) =>
+        runBatch({ profile, from: from + start, seeds: Math.min(each, seeds - start), patches, shrinks: true }),
+      ),
+    ),
+  );
+  console.log(summary(batch));
+  const [first] = batch.failures;
+  if (first !== undefined) {
+    const { violation, replay } = first;
+    console.log(`  seed ${replay.seed}, at ${violation.atMs.toFixed(3)} ms: ${violation.invariant} ${violation.what}`);
+    for (const fault of replay.only ?? []) console.log(`    ${fault}`);
+    const options = values.mutant === undefined ? "" : `--mutant ${values.mutant} `;
+    console.log(`  See it again: npm run sim -- ${options}--replay '${JSON.stringify(replay)}'`);
+  }
+  const slow = shortfall(batch);
+  if (slow !== undefined) console.log(`  I10: ${slow}`);
+  return first === undefined && slow === undefined;
+}
+
+function summary({ profile, seeds, failures, acquisitions, requests, events, overlaps, seconds }: Batch): string {
+  const broken = new Map<string, number>();
+  for (const { violation } of failures) broken.set(violation.invariant, (broken.get(violation.invariant) ?? 0) + 1);
+  const verdict = failures.length === 0 ? "clean" : [...broken].map(([name, count]) => `${count} x ${name}`).join(", ");
+  const perSeed = (count: number): string => (count / seeds).toFixed(1);
+  return (
+    `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(acquisitions)} acquisitions, ` +
+    `${perSeed(requests)} requests, ${perSeed(events)} events, ${perSeed(overlaps)} overlaps; ` +
+    `${(seeds / seconds).toFixed(0)} seeds/s`
+  );
+}
