@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { memoryClient } from "../adapters/memory/index.ts";
 import type { GetOptions } from "../src/cache/options.ts";
@@ -106,6 +107,21 @@ describe("get", () => {
     );
     expect(await cache.get("k", fresh, () => 0)).toBe(fence);
     expect(aborted).toBe(0);
+  });
+
+  test("leaves no timer and no listener behind", async () => {
+    const { clock, process, slow } = world();
+    const { cache } = process();
+    const { signal } = new AbortController();
+    const options = { ...fresh, signal };
+    await clock.until(Promise.all([cache.get("k", options, slow(10, 1)), cache.get("k", options, slow(10, 1))]));
+    await cache.get("k", options, () => 2);
+    await refusal(
+      cache.get("other", options, () => Promise.reject(new Error("no"))),
+      "build-failed",
+    );
+    expect(clock.pending).toEqual([]);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   test("lets fences grow from build to build, over an invalidation and over the loss of the key", async () => {

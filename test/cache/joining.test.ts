@@ -212,6 +212,39 @@ describe("readers of one process", () => {
     expect(verbs()).toEqual(["elect", "commit"]);
   });
 
+  test("do not join a flight that its last reader has left", async () => {
+    const { clock, process, slow } = world();
+    const { cache } = process({
+      faults: (verb, place) => (place === 0 && verb === "elect" ? { replyMs: 100 } : undefined),
+    });
+    const controller = new AbortController();
+    const left = refusal(
+      cache.get("k", { ...fresh, signal: controller.signal }, () => 1),
+      "aborted",
+    );
+    await clock.advance(50);
+    controller.abort();
+    const next = cache.getEntry("k", fresh, slow(10, 2));
+    await left;
+    expect(await clock.until(next)).toMatchObject({ value: 2, status: "built", stored: true });
+  });
+
+  test("look again where they came after a build began whose failure nobody may have heard of", async () => {
+    const { clock, process, pass } = world();
+    const { cache } = process({ faults: (verb) => (verb === "fail" ? { lose: "request" } : undefined) });
+    const failing = async (): Promise<never> => {
+      await pass(100);
+      throw new Error("no");
+    };
+    const options = { ...fresh, leaseMs: 1_000 };
+    const first = refusal(cache.get("k", options, failing), "build-failed");
+    const sameTurn = refusal(cache.get("k", options, failing), "build-failed");
+    await clock.advance(50);
+    const later = cache.getEntry("k", options, () => 2);
+    expect(await clock.until(later)).toMatchObject({ value: 2, status: "built" });
+    await Promise.all([first, sameTurn]);
+  });
+
   test("see a failed build as one failure, and its cause only where it was theirs", async () => {
     const { clock, process, pass } = world();
     const { cache, verbs } = process();
