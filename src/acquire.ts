@@ -12,7 +12,7 @@ import { type Grant, usableMs } from "./holding.ts";
 import { createLease, type HeldLease } from "./lease.ts";
 import { uniform } from "./random.ts";
 import type { Cost } from "./round.ts";
-import { estimateMs, flightMs, isTooShort, leastUsefulLeaseMs, quorumTrip } from "./validity.ts";
+import { flightMs, isTooShort, leastUsefulLeaseMs, quorumTrip } from "./validity.ts";
 import { retryDelayMs } from "./wait.ts";
 
 /** What one attempt came to, and what it cost. */
@@ -80,14 +80,12 @@ export async function acquire(
       if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
       if (atOnce) continue;
 
-      const trip = quorumTrip(nodes, quorum);
-      const roundTripMs = trip.smoothedMs === undefined ? 0 : estimateMs({ ...trip, backOff: 1 });
       const leftMs = waitMs - waitedMs;
       const leastMs = contended ? 0 : (retryAfterMs ?? 0);
-      const mostMs = leftMs - roundTripMs;
+      const mostMs = leftMs - (quorumTrip(nodes, quorum).smoothedMs ?? 0);
       if (mostMs <= leastMs) {
         if (!contended || !waitMs) throw error;
-        const reason = `another holds it for all of waitMs: current value is ${waitMs}`;
+        const reason = `another holds it, and no other try fits into waitMs: current value is ${waitMs}`;
         throw failure("timeout", "acquire", name, reason, { nodes: error.nodes, retryAfterMs, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;

@@ -52,16 +52,19 @@ export interface RoundTrip {
   readonly backOff: number;
 }
 
+// Below 1 it changes nothing: a call's second try and its roll-back wait for a silent node no longer than its first.
+const noBackOff = 1 / 4;
+
 /** Before the first sample. */
-export const unknownRoundTrip: RoundTrip = { smoothedMs: undefined, variationMs: 0, backOff: 1 };
+export const unknownRoundTrip: RoundTrip = { smoothedMs: undefined, variationMs: 0, backOff: noBackOff };
 
 /** One more answer, which took `ms`. RFC 6298, section 2. */
 export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): RoundTrip {
-  if (smoothedMs === undefined) return { smoothedMs: ms, variationMs: ms / 2, backOff: 1 };
+  if (smoothedMs === undefined) return { smoothedMs: ms, variationMs: ms / 2, backOff: noBackOff };
   return {
     smoothedMs: 0.875 * smoothedMs + 0.125 * ms,
     variationMs: 0.75 * variationMs + 0.25 * Math.abs(smoothedMs - ms),
-    backOff: 1,
+    backOff: noBackOff,
   };
 }
 
@@ -78,7 +81,7 @@ const firstEstimateMs = 1_000;
 
 /** How long an answer may take: smoothed + 4 × variation (RFC 6298), or a second while nothing is known. */
 export function estimateMs({ smoothedMs, variationMs, backOff }: RoundTrip): number {
-  return backOff * (smoothedMs === undefined ? firstEstimateMs : smoothedMs + 4 * variationMs);
+  return Math.max(1, backOff) * (smoothedMs === undefined ? firstEstimateMs : smoothedMs + 4 * variationMs);
 }
 
 /** The round trip that a quorum takes: of the q-th fastest node, so that neither a slow nor a dead one counts. */

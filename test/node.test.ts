@@ -26,9 +26,32 @@ describe("the time a node is given", () => {
     return sentAt.slice(1).map((at, index) => at - (sentAt[index] ?? 0));
   }
 
-  test("is a second while nothing is known, and doubles with each silence, to a quarter of the lease", async () => {
-    expect(await triesOf(100_000)).toEqual([1_000, 2_000, 4_000]);
-    expect(await triesOf(10_000)).toEqual([1_000, 2_000, 2_500]);
+  test("is a second while nothing is known, for a try, its repetition and the roll-back, at most a quarter of the lease", async () => {
+    expect(await triesOf(10_000)).toEqual([1_000, 1_000, 1_000]);
+    expect(await triesOf(2_000)).toEqual([500, 500, 500]);
+  });
+
+  test("doubles from the third silence in a row, to a quarter of the lease, so that a slow Redis is heard again", async () => {
+    const { lock, clock, client } = oneRedis({ leaseMs: 10_000, waitMs: 0 }, { always: { lose: "request" } });
+    const tookMs: number[] = [];
+    for (let call = 0; call < 3; call += 1) {
+      const began = clock.monotonic;
+      await lockError(clock.until(lock.acquire(`job ${call}`)), "unavailable");
+      tookMs.push(clock.monotonic - began);
+      await clock.advance(60_000); // the later tries of the roll-back
+    }
+    expect(tookMs).toEqual([3_000, 7_500, 7_500]);
+    expect(client.sent).toHaveLength(3 * 5);
+  });
+
+  test("a Redis that stays silent holds up a waiter for waitMs and three time-outs at the most", async () => {
+    for (const waitMs of [0, 1_000, 10_000]) {
+      const { lock, clock } = oneRedis({ waitMs }, { always: { lose: "request" } });
+      const began = clock.monotonic;
+      await lockError(clock.until(lock.acquire("job")), "unavailable");
+      expect(clock.monotonic - began).toBeLessThanOrEqual(waitMs + 3 * 2_500);
+      if (waitMs < 10_000) expect(clock.monotonic - began).toBe(3_000);
+    }
   });
 
   test("is never under 250 ms, so that a pause of the process is not taken for a silent Redis, unless the lease is shorter", async () => {
