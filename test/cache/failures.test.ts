@@ -418,6 +418,32 @@ describe("waitMs", () => {
   });
 });
 
+describe("20: builds that wait for each other", () => {
+  test("end at waitMs where one asks for its own key", async () => {
+    const { clock, process } = world();
+    const { cache, verbs } = process();
+    const nested = cache.get("k", fresh, () => cache.get("k", { ...fresh, waitMs: 500 }, () => 1));
+    const error = await refusal(clock.until(nested), "build-failed");
+    expect(error.cause).toMatchObject({ code: "timeout", lockName: "k" });
+    expect(clock.monotonic).toBe(1_000 + 500);
+    expect(verbs()).toEqual(["elect", "fail"]);
+  });
+
+  test("end at waitMs where two ask for each other's key", async () => {
+    const { clock, process, pass } = world();
+    const crossed = (own: string, other: string): Promise<unknown> => {
+      const { cache } = process();
+      return cache.get(own, fresh, async () => {
+        await pass(10);
+        return cache.get(other, { ...fresh, waitMs: 500 }, () => 1);
+      });
+    };
+    const outcomes = await clock.until(Promise.allSettled([crossed("a", "b"), crossed("b", "a")]));
+    expect(outcomes.some(({ status }) => status === "rejected")).toBe(true);
+    expect(clock.monotonic).toBeLessThanOrEqual(1_000 + 10 + 500);
+  });
+});
+
 describe("24: a server that is out of memory", () => {
   const oom = { fail: new ReplyError("OOM command not allowed when used memory > 'maxmemory'.") };
 
