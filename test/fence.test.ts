@@ -155,7 +155,7 @@ describe("fencedSet()", () => {
   ])("%s is an error, never true or false; the same call again is safe", async ([, fault, code, reason]) => {
     const { set, clock, env, run } = redis(fault);
     const error = await lockError(clock.until(set("a", 5)), code);
-    expect(error.message).toMatch(/^Cannot write "report" as too few nodes gave a definite answer: node 1 said: /);
+    expect(error.message).toMatch(/^Cannot write "report" as too few definite answers: node 1 said: /);
     expect(error.message).toContain(reason);
     expect(clock.pending).toEqual([]);
     const again = { execute: (command: readonly (string | number)[]) => run(...command) };

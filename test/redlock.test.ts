@@ -328,7 +328,7 @@ describe("a Redlock's errors", () => {
   test("an outage of a majority is unavailable, with each node's trouble", async () => {
     const { lock, clock } = world(5, { waitMs: 0 }, ({ node }) => [undefined, { replyMs: 5 }, down, lost, lost][node]);
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toMatch(/too few nodes gave a definite answer: .*node 3 said: ECONNREFUSED/);
+    expect(error.message).toMatch(/too few definite answers: .*node 3 said: ECONNREFUSED/);
     expect(error.nodes).toEqual([
       { label: "node 3", outcome: "unknown", reason: "ECONNREFUSED", ms: 0 },
       { label: "node 1", outcome: "granted", ms: 0 },
@@ -637,7 +637,7 @@ describe("a Redlock's release()", () => {
     const error = await lockError(clock.until(lease.release()), "unavailable");
     expect(error.nodes?.map(({ outcome }) => outcome).sort()).toEqual(["deleted", "unknown", "unknown"]);
     expect(await clock.until(lease.release())).toBe("released");
-    expect(sentOf("release", 0)).toHaveLength(2);
+    expect([0, 1, 2].map((node) => sentOf("release", node).length)).toEqual([1, 2, 2]);
     expect(await run("EXISTS", key)).toEqual([0, 0, 1]);
   });
 
