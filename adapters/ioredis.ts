@@ -3,7 +3,16 @@
  *
  * @module
  */
-import { type Command, type CommandClient, type Reply, ReplyError, toReply, untilAborted } from "../src/command.ts";
+import {
+  type Command,
+  type CommandClient,
+  field,
+  isRedisText,
+  type Reply,
+  ReplyError,
+  toReply,
+  untilAborted,
+} from "../src/command.ts";
 import { LockError, scrub } from "../src/errors.ts";
 
 /** What is asked of ioredis: a shape, so that a Cluster, a second installed copy and a Proxy will do. */
@@ -75,7 +84,7 @@ function plain(error: unknown): Error {
     return new LockError("config", `Cannot send scripts as this cluster pipelines them by their hash: ${remedy}`);
   }
   // The name is that of the class, which a minifier changes; the text of Redis begins with a code in capitals.
-  const fromRedis = error.name === "ReplyError" || /^[A-Z][A-Z0-9_]+ /.test(error.message);
+  const fromRedis = error.name === "ReplyError" || isRedisText(error.message);
   return fromRedis ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
 }
 
@@ -95,8 +104,4 @@ function misfit(value: unknown): LockError {
   else if (has("exec")) remedy = "wrap it with upstashClient";
   else if (has("execute")) remedy = "use it as it is";
   return new LockError("config", `Cannot use the client as one of ioredis as it has no call method: ${remedy}`);
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
 }

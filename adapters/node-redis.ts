@@ -3,7 +3,16 @@
  *
  * @module
  */
-import { type CommandClient, type Reply, ReplyError, type Signal, toReply, untilAborted } from "../src/command.ts";
+import {
+  type CommandClient,
+  field,
+  isRedisText,
+  type Reply,
+  ReplyError,
+  type Signal,
+  toReply,
+  untilAborted,
+} from "../src/command.ts";
 import { LockError, scrub } from "../src/errors.ts";
 
 /** What is asked of node-redis: a shape, so that any modules, versions and protocols will do. */
@@ -86,7 +95,7 @@ function withKeyPrefix(redis: NodeRedis, args: string[]): string[] {
 function plain(error: unknown): Error {
   if (!(error instanceof Error)) return new Error(scrub(String(error)));
   // Told by class, whose name a minifier changes, or by text: that of Redis begins with a code in capitals.
-  const fromRedis = /^(SimpleError|BlobError)$/.test(error.constructor.name) || /^[A-Z][A-Z0-9_]+ /.test(error.message);
+  const fromRedis = /^(SimpleError|BlobError)$/.test(error.constructor.name) || isRedisText(error.message);
   return fromRedis ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
 }
 
@@ -107,8 +116,4 @@ function checkShape(redis: NodeRedis): void {
   // A cluster takes (firstKey, isReadonly, args, options), a Sentinel (isReadonly, args, options).
   else if (redis.sendCommand.length > 2) problem = "it is a cluster or Sentinel: wrap it as nodeRedisClient documents";
   if (problem) throw new LockError("config", `Cannot use the client as one of node-redis as ${problem}`);
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Reply, ReplyError } from "../src/command.ts";
+import { isRedisText, type Reply, ReplyError } from "../src/command.ts";
 import { scrub } from "../src/errors.ts";
 import type { RestResponse } from "./rest-request.ts";
 
@@ -47,7 +47,7 @@ export function replyOf({ status, text, json, retryAfterMs, token }: Body, answe
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
   const said = typeof error === "string" ? scrub(error, [token]) : "";
   if (status === 401) throw new ReplyError(said || "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
-  if (said && (status < 500 || /^[A-Z][A-Z0-9_]+ /.test(said))) throw new ReplyError(said, { retryAfterMs });
+  if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
   const reason = `it is none of Redis: current value is status ${status}, body "${shown}"`;

@@ -96,5 +96,5 @@ export function restClient(options: RestClientOptions): CommandClient {
   };
 }
 
-// facts.md 1.12: without it every EVAL on Upstash locks the whole database.
+// Without it every EVAL on Upstash locks the whole database: https://upstash.com/docs/redis/features/key-locking.
 const keyLocking = "#!lua flags=allow-key-locking";

@@ -3,7 +3,16 @@
  *
  * @module
  */
-import { type Command, type CommandClient, type Reply, ReplyError, toReply, untilAborted } from "../src/command.ts";
+import {
+  type Command,
+  type CommandClient,
+  field,
+  isRedisText,
+  type Reply,
+  ReplyError,
+  toReply,
+  untilAborted,
+} from "../src/command.ts";
 import { LockError, scrub } from "../src/errors.ts";
 
 /** What is asked of @upstash/redis: a shape, so that the Node.js, Cloudflare and Fastly entries will do. */
@@ -77,7 +86,7 @@ function plain(error: unknown): Error {
     .replace(/^Command( \d+ \[ \S+ \])? failed: /, "")
     .replace(/Bearer [^"]*/, "Bearer ***"); // fetch quotes a header that it cannot send
   // The HTTP status is not told, but the text of Redis begins with a code in capitals.
-  return /^[A-Z][A-Z0-9_]+ /.test(text) ? new ReplyError(text) : new Error(scrub(text || error.name));
+  return isRedisText(text) ? new ReplyError(text) : new Error(scrub(text || error.name));
 }
 
 function checkInstance(redis: UpstashRedis): void {
@@ -111,8 +120,4 @@ function madeUpReplies(redis: UpstashRedis): string | undefined {
 function hostOf(redis: UpstashRedis): string | undefined {
   const url = field(field(redis, "client"), "baseUrl");
   return typeof url === "string" && URL.canParse(url) ? new URL(url).host : undefined;
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
 }

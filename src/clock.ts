@@ -23,7 +23,7 @@ export interface Clock {
   after(ms: number, keepsAlive: boolean, callback: () => void): () => void;
 }
 
-// Timers hold their delay in 32 signed bits; a longer one fires at once (reports.md B14), so it is walked in steps.
+// Timers hold their delay in 32 signed bits, and a longer one fires at once, so it is walked in steps.
 const longestTimerMs = 2 ** 31 - 1;
 
 /** The runtime's own clock. */

@@ -106,3 +106,13 @@ export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined)
     void promise.then(resolve, reject).then(end);
   });
 }
+
+/** A property of an object of any kind, undefined where there is neither: for what a foreign client may have. */
+export function field(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+/** Whether a text is Redis' own: it begins with a code in capitals. Classes have names too, but a minifier changes them. */
+export function isRedisText(text: string): boolean {
+  return /^[A-Z][A-Z0-9_]+ /.test(text);
+}
