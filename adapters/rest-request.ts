@@ -52,6 +52,6 @@ export function refused(option: "url" | "token", expected: string, given: unknow
  * one: Next keys its cache on the URL, the method, the headers and the body. JSON allows white space at its end.
  */
 export function uniqueBlanks(count: number): string {
-  const digits = systemClock.now().wall.toString(4) + (count % 4 ** 8).toString(4).padStart(8, "0");
+  const digits = systemClock.now().wall.toString(4) + count.toString(4); // the first has 21 digits until 2109
   return digits.replace(/\d/g, (digit) => " \t\n\r".charAt(Number(digit)));
 }

@@ -69,8 +69,7 @@ export class LockError extends Error {
     super(message);
     this.code = code;
     for (const [field, value] of Object.entries(details)) {
-      // A task's value is for its caller, not for a log.
-      const enumerable = field !== "result" && field !== "cause";
+      const enumerable = !/result|cause/.test(field); // a task's value is for its caller, not for a log
       if (value !== undefined) Object.defineProperty(this, field, { value, enumerable });
     }
   }

@@ -41,10 +41,11 @@ export interface Cost {
  * that still reach `decides`; `waitUntil` gets the wait for them.
  */
 export async function askAll<Result extends Verdict>(
-  { env, nodes, floorMs, waitUntil }: Pick<LockContext, "env" | "nodes" | "floorMs" | "waitUntil">,
+  context: Pick<LockContext, "env" | "nodes" | "floorMs" | "waitUntil">,
   { leaseMs, withinMs = leaseMs, ...question }: RoundQuestion<Result>,
   decides: (answer: Answer<Result>, index: number) => boolean = () => false,
 ): Promise<Round<Result>> {
+  const { env, nodes, floorMs } = context;
   const startedAt = env.clock.now();
   const answers: Answer<Result>[] = [];
   let all: Promise<unknown> | undefined;
@@ -58,7 +59,7 @@ export async function askAll<Result extends Verdict>(
     all = Promise.all(asked);
     all.then(resolve, reject);
   });
-  if (all && answers.length < nodes.length) void settle({ waitUntil }, all);
+  if (all && answers.length < nodes.length) void settle(context, all);
   return {
     answers: [...answers],
     cost: {
