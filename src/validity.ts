@@ -91,11 +91,13 @@ export function quorumTrip(nodes: readonly { readonly trip: RoundTrip }[], quoru
 }
 
 /**
- * How long to wait for a node. At most a quarter of the lease, so that the slowest answer that counts leaves three
- * quarters; but never less than the floor, since a pause of this process must not look like a silent node.
+ * How long to wait for a node. A pause of this process, for as long as the floor, must not look like a silent node, however
+ * long its answers take. At most a quarter of the lease, so that the slowest answer that counts leaves three quarters;
+ * but never less than the floor.
  */
 export function nodeTimeoutMs(trip: RoundTrip, leaseMs: number, floorMs: number): number {
-  return Math.min(leaseMs, Math.max(floorMs, flightMs(trip, leaseMs)));
+  const patientMs = Math.max(estimateMs(trip), (trip.smoothedMs ?? 0) + floorMs);
+  return Math.min(leaseMs, Math.max(floorMs, Math.min(patientMs, leaseMs / 4)));
 }
 
 /** The flight allowance of a lease: the time that the holder's next write may take to land. Taken off `remaining()`. */

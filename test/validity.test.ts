@@ -133,8 +133,15 @@ describe("nodeTimeoutMs() and flightMs()", () => {
 
   test("a node is given the floor, but never more than the lease", () => {
     const fast = sampled(unknownRoundTrip, 1);
-    expect(nodeTimeoutMs(fast, 60_000, 250)).toBe(250);
+    expect(nodeTimeoutMs(fast, 60_000, 250)).toBe(251);
     expect(nodeTimeoutMs(fast, 100, 250)).toBe(100);
+  });
+
+  test("a node whose answers always take as long is given the floor on top, within a quarter of the lease", () => {
+    const steady = { ...unknownRoundTrip, smoothedMs: 240 };
+    expect(nodeTimeoutMs(steady, 60_000, 250)).toBe(490);
+    expect(nodeTimeoutMs(steady, 1_600, 250)).toBe(400);
+    expect(nodeTimeoutMs(steady, 400, 250)).toBe(250);
   });
 
   test("the flight allowance has no floor, and is a quarter of the lease at most", () => {
