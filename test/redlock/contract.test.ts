@@ -3,13 +3,12 @@ import { Redis } from "ioredis";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import { restClient } from "../../adapters/rest.ts";
-import { systemClock } from "../../src/clock.ts";
 import type { CommandClient } from "../../src/command.ts";
-import { type Environment, systemEnvironment } from "../../src/environment.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { lockContract } from "../contract/lock.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
+import { patient } from "./fleet.ts";
 
 for (const count of [1, 2, 3, 4, 5]) {
   lockContract(`createRedlock() over ${count} × memoryClient()`, async () => {
@@ -18,15 +17,6 @@ for (const count of [1, 2, 3, 4, 5]) {
     return { createLock: (options) => createRedlock(clients, options, env), clients, env, close: async () => {} };
   });
 }
-
-/** The real one, but for a machine that is busy with other tests: what is to take 100 ms at least may take a second. */
-const patient: Environment = {
-  ...systemEnvironment(),
-  clock: {
-    now: systemClock.now,
-    after: (ms, keepsAlive, callback) => systemClock.after(ms === 100 ? 1_000 : ms, keepsAlive, callback),
-  },
-};
 
 describeRedis("createRedlock()", () => {
   for (const count of [1, 3, 5]) {
