@@ -3,7 +3,7 @@
  * `npm run sim` runs more of them, and shows what a failing seed takes to be seen again.
  */
 import { describe, expect, test } from "vitest";
-import { runBatch } from "./sim/batch.ts";
+import { joined, runBatch } from "./sim/batch.ts";
 import { profileNames, profileOf, shortfall } from "./sim/profiles.ts";
 
 describe("the simulator", () => {
@@ -11,11 +11,14 @@ describe("the simulator", () => {
     "a hundred seeds of the profile %s break no promise",
     { timeout: 120_000 },
     async (profile) => {
-      const batch = await runBatch({ profile, from: 0, seeds: 100 });
+      const halves = [0, 50].map((from) => runBatch({ profile, from, seeds: 50 }));
+      const batch = joined(await Promise.all(halves));
       expect(batch.failures).toEqual([]);
       expect(shortfall(batch)).toBeUndefined();
       // Where exclusion is not promised, it is the fences that hold: a world in which nobody ever overlaps shows nothing.
-      if (!profileOf(profile).exclusion && profile !== "calendar") expect(batch.overlaps).toBeGreaterThan(0);
+      const world = profileOf(profile);
+      if (world.kind === "lock" && !world.exclusion && profile !== "calendar")
+        expect(batch.overlaps).toBeGreaterThan(0);
     },
   );
 });

@@ -328,7 +328,13 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   "first-answers": {
     mistake: "a release settles at q answers of any kind",
-    patches: [{ file: "src/release.ts", find: "return complete && ", replace: "return " }],
+    patches: [
+      {
+        file: "src/release.ts",
+        find: "return said.deleted >= quorum || isStolen();",
+        replace: "return said.deleted + said.absent + said.foreign >= quorum;",
+      },
+    ],
     profile: "mixed3",
     invariants: ["I14"],
   },
@@ -343,6 +349,57 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "mixed3",
     invariants: ["I9", "I10"],
+  },
+  "no-fence-check": {
+    mistake: "a commit needs its token only, which a late copy of its election can make win again",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: 'get("t") === token && get("lf") === fence && n("lu") > 0',
+        replace: 'get("t") === token && n("lu") > 0',
+      },
+      { file: "src/scripts/entry.ts", find: "h.t == ARGV[1] and h.lf == ARGV[2]", replace: "h.t == ARGV[1]" },
+    ],
+    profile: "cache",
+    invariants: ["C1"],
+  },
+  "no-token-check": {
+    mistake: "a commit needs its fence only, which a server that came back from a snapshot can give again",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: 'get("t") === token && get("lf") === fence && n("lu") > 0',
+        replace: 'get("lf") === fence && n("lu") > 0',
+      },
+      { file: "src/scripts/entry.ts", find: "h.t == ARGV[1] and h.lf == ARGV[2]", replace: "h.lf == ARGV[2]" },
+    ],
+    profile: "restored",
+    invariants: ["C1"],
+  },
+  "no-check": {
+    mistake: "whoever has built may store",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: "if (!isMine(token, fence)) {\n    const why",
+        replace: "if (fence === token) {\n    const why",
+      },
+      { file: "src/scripts/commit.ts", find: "if not mine then", replace: "if false then" },
+    ],
+    profile: "cache",
+    invariants: ["C1", "C4"],
+  },
+  "joins-late": {
+    mistake: "a reader takes what a request brings that was sent before it came",
+    patches: [
+      {
+        file: "src/cache/flight.ts",
+        find: "[...seated].filter(({ satDownAt }) => satDownAt < question)",
+        replace: "question ? [...seated] : []",
+      },
+    ],
+    profile: "cache",
+    invariants: ["C1"],
   },
 };
 

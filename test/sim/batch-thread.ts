@@ -10,13 +10,13 @@ const { shrunk } = await import("./shrink.ts");
 
 const startedAt = performance.now();
 const failures: Failure[] = [];
-let [run, events, requests, acquisitions, overlaps] = [0, 0, 0, 0, 0];
+let [run, events, requests, progress, overlaps] = [0, 0, 0, 0, 0];
 for (let seed = from; seed < from + seeds; seed += 1) {
   const result = await simulate(profile, seed);
   run += 1;
   events += result.events;
   requests += result.requests;
-  acquisitions += result.acquisitions;
+  progress += result.progress;
   overlaps += result.overlaps;
   if (result.violation === undefined) continue;
   const whole: Failure = { replay: { profile, seed }, violation: result.violation };
@@ -24,5 +24,5 @@ for (let seed = from; seed < from + seeds; seed += 1) {
   if (untilFirst) break;
 }
 const seconds = (performance.now() - startedAt) / 1_000;
-const batch: Batch = { profile, seeds: run, failures, events, requests, acquisitions, overlaps, seconds };
+const batch: Batch = { profile, seeds: run, failures, events, requests, progress, overlaps, seconds };
 parentPort?.postMessage(batch);

@@ -1,8 +1,8 @@
 /** Runs many seeds of one profile in a thread of its own, so that a mutant's modules never meet the shipped ones. */
 import { Worker } from "node:worker_threads";
 import type { Patch } from "../mutants/patch.ts";
-import type { RunOptions } from "./simulate.ts";
 import type { Violation } from "./violation.ts";
+import type { RunOptions } from "./world.ts";
 
 export interface BatchRequest {
   readonly profile: string;
@@ -34,7 +34,7 @@ export interface Batch {
   readonly failures: readonly Failure[];
   readonly events: number;
   readonly requests: number;
-  readonly acquisitions: number;
+  readonly progress: number;
   readonly overlaps: number;
   readonly seconds: number;
 }
@@ -57,7 +57,7 @@ export function joined(batches: readonly Batch[]): Batch {
     failures: batches.flatMap(({ failures }) => failures),
     events: sum(({ events }) => events),
     requests: sum(({ requests }) => requests),
-    acquisitions: sum(({ acquisitions }) => acquisitions),
+    progress: sum(({ progress }) => progress),
     overlaps: sum(({ overlaps }) => overlaps),
     seconds: Math.max(...batches.map(({ seconds }) => seconds)),
   };

@@ -72,7 +72,7 @@ export class LockChecker implements Witness {
   readonly #outcomes: { readonly held: Held; readonly outcome: ReleaseOutcome }[] = [];
   #before: { holder: string | undefined; expiresAt: number } = { holder: undefined, expiresAt: 0 };
   #highestActed = 0;
-  acquisitions = 0;
+  progress = 0;
   acts = 0;
   /** Times at which two held at once, where that is not promised away. */
   overlaps = 0;
@@ -88,7 +88,7 @@ export class LockChecker implements Witness {
   /** An acquire has returned a lease. */
   acquired(lease: Lease, process: Process, calledAt: number): Held {
     const { fence, token } = lease;
-    this.acquisitions += 1;
+    this.progress += 1;
     // Every earlier holder is over by now, so its fence is lower; without exclusion only that of who was over before
     // this one asked for the first time.
     for (const { fence: other, at } of this.#returned) {

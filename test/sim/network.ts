@@ -52,8 +52,11 @@ export class Network {
   readonly #fate: Fate;
   readonly #settings: NetworkSettings;
   readonly witness: Witness;
-  /** How many requests each process has sent. */
-  readonly sent: Map<Process, number> = new Map<Process, number>();
+  /** How many requests were sent. */
+  sent = 0;
+  readonly #sentBy = new Map<Process, number>();
+  /** By token. */
+  readonly #cycles = new Map<string, number>();
   readonly #places = new Map<string, number>();
 
   constructor(timeline: Timeline, fate: Fate, settings: NetworkSettings, witness: Witness) {
@@ -63,8 +66,12 @@ export class Network {
     this.witness = witness;
   }
 
-  /** What one process sees of one node. `cycle` names what it is doing, so that its messages have stable names. */
-  client(process: Process, node: SimNode, cycle: (call: Call) => string): CommandClient {
+  sentBy(process: Process): number {
+    return this.#sentBy.get(process) ?? 0;
+  }
+
+  /** What one process sees of one node. */
+  client(process: Process, node: SimNode): CommandClient {
     let lanes = new Lanes(lanesOf(process));
     let request = process.request;
     return {
@@ -72,9 +79,10 @@ export class Network {
       execute: (command, { signal } = {}) =>
         new Promise((resolve, reject) => {
           const call = callOf(command);
-          const name = this.#nameOf(`${process.name}/${cycle(call)}/${call.verb}/${node.label}`);
+          const name = this.#nameOf(process, call, node);
           const message: Message = { process, node, call, sentAt: this.#timeline.now, state: "open" };
-          this.sent.set(process, (this.sent.get(process) ?? 0) + 1);
+          this.sent += 1;
+          this.#sentBy.set(process, this.sentBy(process) + 1);
           this.witness.sent?.(message);
           if (request !== process.request) lanes = new Lanes(lanesOf(process));
           request = process.request;
@@ -169,7 +177,11 @@ export class Network {
     return slowReplyMs > 0 && this.#fate.fault(name, 1 / 8) ? slowReplyMs * this.#fate.chance(`${name} ms`) : 0;
   }
 
-  #nameOf(kind: string): string {
+  /** By what its sender was doing when it first used the token, so that messages keep their names as faults go. */
+  #nameOf(process: Process, { verb, token }: Call, node: SimNode): string {
+    const cycle = this.#cycles.get(token) ?? process.cycle;
+    if (token.length > 1) this.#cycles.set(token, cycle);
+    const kind = `${process.name}/c${cycle}/${verb}/${node.label}`;
     const place = this.#places.get(kind) ?? 0;
     this.#places.set(kind, place + 1);
     return place === 0 ? kind : `${kind}~${place}`;

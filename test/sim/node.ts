@@ -44,6 +44,12 @@ export class SimNode {
     return redis.peek(key) ?? (redis.has(key) ? anotherType : undefined);
   }
 
+  /** A field of a cache's entry, if any. */
+  field(key: string, name: string): string | undefined {
+    const redis = this.#look();
+    return redis.type(key) === "hash" ? redis.hash(key)?.get(name) : undefined;
+  }
+
   /** What is left of a key, in true ms; 0 where it is gone, Infinity where it has no expiry. */
   leftMs(key: string): number {
     const redis = this.#look();
@@ -75,6 +81,11 @@ export class SimNode {
 
   step(ms: number): void {
     this.#offMs += ms;
+  }
+
+  /** Sets the clock to an instant in µs. */
+  setClock(us: number): void {
+    this.#offMs += (us + 0.5) / 1_000 - this.#wall();
   }
 
   #wall(): number {

@@ -1,34 +1,58 @@
-/** The worlds in which the locks are tried: each makes one kind of trouble likely. */
+/** The worlds in which locks and caches are tried: each makes one kind of trouble likely. */
 import type { MessageFault, NetworkSettings } from "./network.ts";
 
 export type Cycle = "hold" | "extend" | "task" | "poll" | "abort" | "abandon" | "sleep" | "greedy";
 
-export interface LockProfile {
-  readonly kind: "lock";
+interface WorldProfile {
   readonly nodes: number;
-  readonly quorum: number | undefined;
   readonly processes: number;
-  readonly leaseMs: number;
-  readonly waitMs: number;
-  /** No new cycle begins after this. */
+  /** Nothing new begins after this. */
   readonly lengthMs: number;
   readonly thinkMs: readonly [least: number, most: number];
-  /** How long a holder holds, and how often it looks whether it may act. */
-  readonly holdMs: readonly [least: number, most: number];
-  readonly lookMs: number;
-  readonly cycles: readonly (readonly [Cycle, number])[];
+  readonly leaseMs: number;
+  readonly waitMs: number;
   readonly network: NetworkSettings;
   /** Rates of the clocks: at random within what the drift factor allows, or servers fast and clients slow. */
   readonly rates: "true" | "random" | "opposed";
   readonly trouble: Trouble;
-  /** No two at once. Without it only the order of the fences is promised. */
-  readonly exclusion: boolean;
   readonly isWorker: boolean;
-  /** Acquisitions a seed, on average over many: less than this is no progress (I10). */
-  readonly leastAcquisitions: number;
-  /** I11: a clean cycle costs exactly two requests a node, a refused poll one. */
+  /** Leases acquired or reads served in a seed, on average over many: less is no progress (I10). */
+  readonly leastProgress: number;
+  /** I11: nothing goes wrong, and what each call costs is known. */
   readonly countsRequests: boolean;
 }
+
+export interface LockProfile extends WorldProfile {
+  readonly kind: "lock";
+  readonly quorum: number | undefined;
+  /** How long a holder holds, and how often it looks whether it may act. */
+  readonly holdMs: readonly [least: number, most: number];
+  readonly lookMs: number;
+  readonly cycles: readonly (readonly [Cycle, number])[];
+  /** No two at once. Without it only the order of the fences is promised. */
+  readonly exclusion: boolean;
+}
+
+export interface CacheProfile extends WorldProfile {
+  readonly kind: "cache";
+  /** Reads at the same time in each process. */
+  readonly readers: number;
+  readonly keys: number;
+  readonly freshMs: number;
+  readonly buildMs: readonly [least: number, most: number];
+  /** How often the data of a key changes. */
+  readonly changeEveryMs: number;
+  /** How often a build fails, from 0 to 1. */
+  readonly failures: number;
+  /** C6: as leases are long and nothing goes wrong, no two builds of a key run at once. */
+  readonly buildsAlone: boolean;
+  /** How often the winner's election is played again right after an invalidation. */
+  readonly replays: number;
+  /** How often the server comes back from an old snapshot, just as a key is looked at: empty, and its clock back. */
+  readonly restores: number;
+}
+
+export type Profile = LockProfile | CacheProfile;
 
 /** What befalls processes and nodes: means between two, in ms; 0 is never. */
 export interface Trouble {
@@ -120,14 +144,14 @@ const mixed: LockProfile = {
   },
   exclusion: true,
   isWorker: false,
-  leastAcquisitions: 15,
+  leastProgress: 15,
   countsRequests: false,
 };
 
 /** Holders act each millisecond until they may not, among many who poll; replies are slow. */
 const greedy: LockProfile = {
   ...mixed,
-  leastAcquisitions: 5,
+  leastProgress: 5,
   processes: 6,
   waitMs: 0,
   lengthMs: 8_000,
@@ -142,7 +166,7 @@ const greedy: LockProfile = {
 /** Leases hardly longer than a slow round trip: many grants come too late to be of use, and are rolled back. */
 const short: LockProfile = {
   ...mixed,
-  leastAcquisitions: 30,
+  leastProgress: 30,
   leaseMs: 300,
   waitMs: 3_000,
   holdMs: [0, 300],
@@ -159,7 +183,7 @@ const short: LockProfile = {
 /** Long leases and clocks at the two ends of what is allowed. */
 const drift: LockProfile = {
   ...mixed,
-  leastAcquisitions: 3,
+  leastProgress: 3,
   processes: 3,
   leaseMs: 30_000,
   waitMs: 0,
@@ -183,7 +207,7 @@ const steps: LockProfile = {
 /** Days between two holders, and a server's clock that was a month off. */
 const calendar: LockProfile = {
   ...mixed,
-  leastAcquisitions: 38,
+  leastProgress: 38,
   processes: 2,
   lengthMs: 120 * 86_400_000,
   thinkMs: [0, 9 * 86_400_000],
@@ -198,7 +222,7 @@ const calendar: LockProfile = {
 /** A node forgets everything: only fences are promised. */
 const amnesia: LockProfile = {
   ...mixed,
-  leastAcquisitions: 14,
+  leastProgress: 14,
   trouble: { ...mixed.trouble, restartEveryMs: 4_000, forgets: true },
   exclusion: false,
 };
@@ -206,7 +230,7 @@ const amnesia: LockProfile = {
 /** Nothing goes wrong, so that requests can be counted. */
 const lossless: LockProfile = {
   ...mixed,
-  leastAcquisitions: 70,
+  leastProgress: 70,
   cycles: [
     ["hold", 2],
     ["poll", 2],
@@ -221,12 +245,50 @@ const lossless: LockProfile = {
 /** One clock that stands still between events, six connections, and nothing after the response but `waitUntil`. */
 const workers: LockProfile = {
   ...mixed,
-  leastAcquisitions: 13,
+  leastProgress: 13,
   trouble: { ...mixed.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
   isWorker: true,
 };
 
-const profiles: Readonly<Record<string, LockProfile>> = {
+/** Reads, builds, changes and invalidations of a few keys, with every fault, and old elections played again. */
+const cache: CacheProfile = {
+  kind: "cache",
+  nodes: 1,
+  processes: 4,
+  readers: 3,
+  keys: 2,
+  leaseMs: 400,
+  waitMs: 2_000,
+  lengthMs: 12_000,
+  thinkMs: [0, 200],
+  freshMs: 600,
+  buildMs: [0, 300],
+  changeEveryMs: 500,
+  failures: 0.05,
+  buildsAlone: false,
+  replays: 0.5,
+  restores: 0,
+  network: mixed.network,
+  rates: "random",
+  trouble: { ...mixed.trouble, intruderEveryMs: 0 },
+  isWorker: false,
+  leastProgress: 65,
+  countsRequests: false,
+};
+
+const crowd: CacheProfile = {
+  ...cache,
+  leastProgress: 600,
+  leaseMs: 2_000,
+  failures: 0,
+  replays: 0,
+  network: lossless.network,
+  rates: "true",
+  trouble: calm,
+  buildsAlone: true,
+};
+
+const profiles: Readonly<Record<string, Profile>> = {
   mixed,
   greedy,
   short,
@@ -236,18 +298,35 @@ const profiles: Readonly<Record<string, LockProfile>> = {
   amnesia,
   lossless,
   workers,
-  mixed3: { ...mixed, nodes: 3, leastAcquisitions: 14 },
-  mixed5: { ...mixed, nodes: 5, leastAcquisitions: 13 },
-  greedy3: { ...greedy, nodes: 3, lengthMs: 5_000, leastAcquisitions: 2 },
-  drift3: { ...drift, nodes: 3, leastAcquisitions: 1, lengthMs: 75_000 },
-  short3: { ...short, nodes: 3, leastAcquisitions: 17 },
-  lossless3: { ...lossless, nodes: 3, leastAcquisitions: 70 },
-  workers3: { ...workers, nodes: 3, leastAcquisitions: 9 },
+  cache,
+  /** Slow builds, short leases: most builds are overtaken. */
+  overtaken: { ...cache, leastProgress: 58, leaseMs: 100, buildMs: [0, 600] },
+  /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
+  restored: { ...cache, leastProgress: 55, restores: 0.2, leaseMs: 2_000, trouble: { ...calm, freezeEveryMs: 3_000 } },
+  /** A request a process at a time, as on Workers: no reader shares another's build. */
+  cacheWorkers: {
+    ...cache,
+    leastProgress: 48,
+    processes: 8,
+    readers: 1,
+    isWorker: true,
+    trouble: { ...cache.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
+  },
+  /** Nothing goes wrong, in a crowd and for a single reader. */
+  cacheCrowd: crowd,
+  cacheLossless: { ...crowd, leastProgress: 45, processes: 3, readers: 1, countsRequests: true },
+  mixed3: { ...mixed, nodes: 3, leastProgress: 14 },
+  mixed5: { ...mixed, nodes: 5, leastProgress: 13 },
+  greedy3: { ...greedy, nodes: 3, lengthMs: 5_000, leastProgress: 2 },
+  drift3: { ...drift, nodes: 3, leastProgress: 1, lengthMs: 75_000 },
+  short3: { ...short, nodes: 3, leastProgress: 17 },
+  lossless3: { ...lossless, nodes: 3, leastProgress: 70 },
+  workers3: { ...workers, nodes: 3, leastProgress: 9 },
   /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
   amnesia3: {
     ...amnesia,
     nodes: 3,
-    leastAcquisitions: 12,
+    leastProgress: 12,
     rates: "true",
     trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
   },
@@ -256,7 +335,7 @@ const profiles: Readonly<Record<string, LockProfile>> = {
     ...mixed,
     nodes: 5,
     quorum: 4,
-    leastAcquisitions: 6,
+    leastProgress: 6,
     trouble: {
       ...mixed.trouble,
       fickleNodes: 1,
@@ -270,7 +349,7 @@ const profiles: Readonly<Record<string, LockProfile>> = {
 
 export const profileNames: readonly string[] = Object.keys(profiles);
 
-export function profileOf(name: string): LockProfile {
+export function profileOf(name: string): Profile {
   const found = profiles[name];
   if (found === undefined) throw new Error(`No profile is called "${name}": there are ${profileNames.join(", ")}`);
   return found;
@@ -280,10 +359,10 @@ export function profileOf(name: string): LockProfile {
 export function shortfall(batch: {
   readonly profile: string;
   readonly seeds: number;
-  readonly acquisitions: number;
+  readonly progress: number;
 }): string | undefined {
-  const average = batch.acquisitions / batch.seeds;
-  const { leastAcquisitions } = profileOf(batch.profile);
-  if (batch.seeds < 30 || average >= leastAcquisitions) return undefined;
-  return `${average.toFixed(1)} acquisitions a seed, where ${leastAcquisitions} are expected`;
+  const average = batch.progress / batch.seeds;
+  const { leastProgress } = profileOf(batch.profile);
+  if (batch.seeds < 30 || average >= leastProgress) return undefined;
+  return `${average.toFixed(1)} leases or reads a seed, where ${leastProgress} are expected`;
 }

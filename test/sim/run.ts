@@ -65,13 +65,13 @@ async function isClean(profile: string): Promise<boolean> {
   return first === undefined && slow === undefined;
 }
 
-function summary({ profile, seeds, failures, acquisitions, requests, events, overlaps, seconds }: Batch): string {
+function summary({ profile, seeds, failures, progress, requests, events, overlaps, seconds }: Batch): string {
   const broken = new Map<string, number>();
   for (const { violation } of failures) broken.set(violation.invariant, (broken.get(violation.invariant) ?? 0) + 1);
   const verdict = failures.length === 0 ? "clean" : [...broken].map(([name, count]) => `${count} x ${name}`).join(", ");
   const perSeed = (count: number): string => (count / seeds).toFixed(1);
   return (
-    `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(acquisitions)} acquisitions, ` +
+    `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(progress)} leases or reads, ` +
     `${perSeed(requests)} requests, ${perSeed(events)} events, ${perSeed(overlaps)} overlaps; ` +
     `${(seeds / seconds).toFixed(0)} seeds/s`
   );

@@ -1,0 +1,152 @@
+/** What the processes do with a cache: read and build, and change what stands behind it. */
+import type { Cache } from "../../src/cache.ts";
+import { isLockError } from "../../src/errors.ts";
+import type { CacheChecker, Value } from "./cache-checker.ts";
+import type { Fate } from "./fate.ts";
+import type { Process } from "./process.ts";
+import type { CacheProfile } from "./profiles.ts";
+import type { Timeline } from "./timeline.ts";
+import type { Report } from "./violation.ts";
+
+export interface CacheWorkload {
+  readonly profile: CacheProfile;
+  readonly timeline: Timeline;
+  readonly fate: Fate;
+  readonly checker: CacheChecker;
+  readonly report: Report;
+  readonly process: Process;
+  readonly cache: Cache;
+  /** What the cache asked to be kept alive for. */
+  readonly kept: Promise<unknown>[];
+  requests(): number;
+}
+
+/** One after the other, until the run's length is over. */
+abstract class Actor {
+  protected readonly world: CacheWorkload;
+  readonly #name: string;
+  #step = 0;
+  isBusy = false;
+
+  constructor(world: CacheWorkload, name: string) {
+    this.world = world;
+    this.#name = name;
+  }
+
+  async run(): Promise<void> {
+    const { profile, timeline, process, kept } = this.world;
+    for (;;) {
+      await process.sleep(this.pauseMs());
+      if (timeline.now >= profile.lengthMs) return;
+      this.#step += 1;
+      process.cycle += 1;
+      this.isBusy = true;
+      try {
+        await this.act();
+      } catch (error) {
+        this.#expect(error);
+      }
+      this.isBusy = false;
+      if (!process.isWorker) continue;
+      await Promise.all(kept.splice(0));
+      process.endRequest();
+    }
+  }
+
+  protected abstract act(): Promise<void>;
+
+  protected abstract pauseMs(): number;
+
+  protected draw(what: string, low: number, high: number): number {
+    return this.world.fate.uniform(this.named(what), low, high);
+  }
+
+  protected named(what: string): string {
+    return `${this.world.process.name}/${this.#name}/${this.#step} ${what}`;
+  }
+
+  #expect(error: unknown): void {
+    const codes = ["build-failed", "timeout", "contended", "unavailable", "aborted"];
+    if (isLockError(error) && codes.includes(error.code)) return;
+    this.world.report("I0", error instanceof Error ? (error.stack ?? error.message) : String(error));
+  }
+}
+
+/** Reads a key; now and then only looks at it, gives up, or lets nothing but Redis serve it. */
+export class Reader extends Actor {
+  constructor(world: CacheWorkload, place: number) {
+    super(world, `r${place}`);
+  }
+
+  protected pauseMs(): number {
+    const [least, most] = this.world.profile.thinkMs;
+    return this.draw("think", least, most);
+  }
+
+  protected async act(): Promise<void> {
+    const { profile, process, checker, cache } = this.world;
+    const key = `k${Math.floor(this.draw("key", 0, profile.keys))}`;
+    const { floor, version } = checker.of(key);
+    const kind = this.draw("kind", 0, 1);
+    if (kind < 0.05) {
+      const found = await cache.peek<Value>(key);
+      if (found !== undefined) checker.read(key, floor, found.value, found.fence);
+      return;
+    }
+    const caller = new AbortController();
+    if (kind < 0.1 && !profile.countsRequests)
+      void process.sleep(this.draw("abort", 0, 300)).then(() => caller.abort(new Error("gone")));
+    const onRedisDown = kind > 0.9 ? "throw" : "build";
+    const { freshMs, leaseMs, waitMs } = profile;
+    const before = this.world.requests();
+    const options = { freshMs, leaseMs, waitMs, onRedisDown, signal: caller.signal } as const;
+    const entry = await cache.getEntry(key, options, this.#build(key));
+    checker.read(key, floor, entry.value, entry.fence);
+    // A change that is under way makes a read wait for it, or build again.
+    const isQuiet = floor === version && checker.of(key).version === version;
+    if (!profile.countsRequests || !isQuiet) return;
+    const [count, wanted] = [this.world.requests() - before, entry.status === "hit" ? 1 : 2];
+    if (count !== wanted) this.world.report("I11", `a read that was "${entry.status}" took ${count} requests`);
+  }
+
+  /** Reads the data at some time while it runs, and fails now and then. */
+  #build(key: string): (context: { readonly fence: number; readonly signal: AbortSignal }) => Promise<Value> {
+    const { profile, process, checker, fate } = this.world;
+    const [least, most] = profile.buildMs;
+    const [beforeMs, afterMs] = [this.draw("before", least, most) / 2, this.draw("after", least, most) / 2];
+    const fails = fate.fault(this.named("build fails"), profile.failures);
+    return async ({ fence, signal }) => {
+      const ends = checker.buildBegins(key, fence);
+      signal.addEventListener("abort", ends); // it runs on, but as one that nobody counts on
+      await process.sleep(beforeMs);
+      const { version } = checker.of(key);
+      await process.sleep(afterMs);
+      ends();
+      if (fails) throw new Error("the database is down");
+      return { version, fence };
+    };
+  }
+}
+
+/** Changes what stands behind one key, and tells the cache: mostly that it is void, now and then the new value. */
+export class Changer extends Actor {
+  readonly #key: string;
+
+  constructor(world: CacheWorkload, key: string) {
+    super(world, `changer of ${key}`);
+    this.#key = key;
+  }
+
+  protected pauseMs(): number {
+    return -this.world.profile.changeEveryMs * Math.log(1 - this.draw("pause", 0, 1));
+  }
+
+  protected async act(): Promise<void> {
+    const { cache, checker, profile } = this.world;
+    const version = checker.changes(this.#key);
+    const isSet = this.draw("set", 0, 1) < 0.25;
+    if (!isSet) await cache.invalidate(this.#key);
+    else if (!(await cache.set(this.#key, { version, fence: 0 }, { freshMs: profile.freshMs }))) return;
+    checker.told(this.#key, version);
+  }
+}
