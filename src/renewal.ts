@@ -7,9 +7,6 @@ import type { Holding } from "./holding.ts";
 import { uniform } from "./random.ts";
 import { estimateMs, quorumTrip } from "./validity.ts";
 
-// A round that failed is tried again at once, then in growing steps, but never in a loop that spins.
-const shortestPauseMs = 20;
-
 /**
  * Starts renewing and returns what stops it. Keeps no process alive.
  *
@@ -43,7 +40,11 @@ export function startRenewal(holding: Holding): () => void {
   return () => cancel();
 }
 
-/** The pause after the n-th failure in a row, from 1: none, then half an answer's time, doubling up to a second. */
+/**
+ * The pause after the n-th failure in a row, from 1: none, then half an answer's time, doubling up to a second; but never
+ * a loop that spins.
+ */
 function pauseMs(failures: number, answerMs: number): number {
-  return failures > 1 ? Math.min(1_000, Math.max(shortestPauseMs, answerMs / 2) * 2 ** (failures - 2)) : 0;
+  const shortestMs = 20;
+  return failures > 1 ? Math.min(1_000, Math.max(shortestMs, answerMs / 2) * 2 ** (failures - 2)) : 0;
 }

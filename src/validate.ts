@@ -43,14 +43,13 @@ export function checkSignal(value: Signal | undefined): void {
   check(value === undefined || typeof value?.addEventListener === "function", "signal", value, "an AbortSignal");
 }
 
-// Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
-const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash", send: "bun" };
-
 /** A client behind the boundary; a raw foreign one is told which factory to pass through. */
 export function checkClient(client: CommandClient): CommandClient {
   const has = (method: string): boolean =>
     typeof client === "object" && typeof Reflect.get(client ?? {}, method) === "function";
   if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
+  // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
+  const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash", send: "bun" };
   const factory = Object.entries(factories).find(([method]) => has(method))?.[1] ?? "rest";
   throw new LockError("config", `Cannot use the client as it has no execute method: wrap it with ${factory}Client`);
 }

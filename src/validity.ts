@@ -7,6 +7,9 @@
 /** By how much two clocks may disagree about a duration: crystals, slewing and smearing stay 8 times below it. */
 export const defaultDriftFactor = 0.01;
 
+// A cold HTTPS call takes about three round trips; a second covers it on any continent.
+const firstEstimateMs = 1_000;
+
 /** A node's word that a token holds its key: what was left of the lease when the request was answered. */
 export interface Bound {
   /** Since just before the request was sent: so the whole round trip is charged, and tries hidden below with it. */
@@ -75,9 +78,6 @@ export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): Rou
 export function timedOut(trip: RoundTrip): RoundTrip {
   return { ...trip, backOff: Math.min(trip.backOff * 2, 2 ** 20) };
 }
-
-// A cold HTTPS call takes about three round trips; a second covers it on any continent.
-const firstEstimateMs = 1_000;
 
 /** How long an answer may take: smoothed + 4 × variation (RFC 6298), or a second while nothing is known. */
 export function estimateMs({ smoothedMs, variationMs, backOff }: RoundTrip): number {

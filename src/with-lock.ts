@@ -11,8 +11,6 @@ import { startRenewal } from "./renewal.ts";
 /** What runs under a lock. */
 export type Task<T> = (lease: Lease) => T | PromiseLike<T>;
 
-const longHoldLeases = 10;
-
 /**
  * Runs the task and resolves with its value.
  *
@@ -27,6 +25,7 @@ export async function runUnderLease<T>(
   task: Task<T>,
   { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
 ): Promise<T> {
+  const longHoldLeases = 10;
   const { clock } = holding.context.env;
   const durationMs = longHoldLeases * holding.grant.leaseMs;
   const tellLongHold = (): void => {
