@@ -77,8 +77,8 @@ export async function acquire(
       }
       const { retryAfterMs } = error;
       const contended = error.code === "contended";
-      if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
       if (atOnce) continue;
+      if (contended) notify(observe, { type: "contended", retryAfterMs, ...happened });
 
       const leftMs = waitMs - waitedMs;
       const leastMs = contended ? 0 : (retryAfterMs ?? 0);

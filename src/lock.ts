@@ -18,7 +18,7 @@ import { checkClient } from "./validate.ts";
 import { defaultDriftFactor } from "./validity.ts";
 
 /** The least node time-out: a pause of this process must not look like a silent Redis. */
-const floorMs = 250;
+export const floorMs = 250;
 
 /** Above this a number is close to where fences would stop being exact; no clock gets there before the year 2112. */
 const largestFence = 2 ** 52;

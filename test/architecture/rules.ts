@@ -15,7 +15,7 @@ const tiers: readonly (readonly string[])[] = [
   ["node"],
   ["context", "round", "holding", "lease", "release", "renewal"],
   ["acquire", "with-lock"],
-  ["lock-methods", "lock", "redlock", "fence", "inspect"],
+  ["lock-methods", "lock", "quorum", "redlock", "fence", "inspect"],
   ["cache"],
   ["index"],
 ];
