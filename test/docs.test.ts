@@ -141,7 +141,7 @@ function fileOf({ name }: Snippet): string {
 /** A project with the package and the peers linked into it, and each snippet as a file. */
 async function snippetProject(): Promise<string> {
   const project = await mkdtemp(join(tmpdir(), "leasehold-docs-"));
-  const packages = [...Object.keys(manifest.peerDependencies), "@types/node", "undici-types"];
+  const packages = [...Object.keys(manifest.peerDependencies), "@hono/node-server", "@types/node", "undici-types"];
   for (const name of [...packages, manifest.name]) {
     const link = join(project, "node_modules", name);
     await mkdir(dirname(link), { recursive: true });
