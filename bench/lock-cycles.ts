@@ -10,7 +10,7 @@ import { Redis } from "ioredis";
 import { type CommandClient, createLock } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { restClient } from "leasehold/rest";
-import { restToken, startRedis, startRest } from "./servers.ts";
+import { restToken, type Server, startRedis, startRest } from "./servers.ts";
 
 /** Acquires and releases one key once. */
 type Cycle = (key: string) => Promise<unknown>;
@@ -33,21 +33,33 @@ const near = await startRest(redis.port, 0);
 const far = await startRest(redis.port, 5);
 const tcp = new Redis(redis.port, "127.0.0.1");
 try {
-  await tcp.script("LOAD", compareAndDelete);
   const overTcp = { floor: tcpFloor(tcp), lock: lockCycle(ioredisClient(tcp)) };
-  const farClient = restClient({ url: `http://127.0.0.1:${far.port}`, token: restToken });
+  const farClient = restClient({ url: at(far.port), token: restToken });
   const overHttp = { floor: commandFloor(farClient), lock: lockCycle(farClient) };
-  const url = `http://127.0.0.1:${near.port}`;
-  const batched = {
-    floor: upstashFloor(new UpstashRedis({ url, token: restToken })),
-    lock: lockCycle(restClient({ url, token: restToken, batch: true })),
-  };
+  const batching = ({ port }: Server) => restClient({ url: at(port), token: restToken, batch: true });
+  const pipelining = ({ port }: Server) => upstashFloor(new UpstashRedis({ url: at(port), token: restToken }));
+  const crowd = { keys: 64, cyclesPerKey: 20 };
   const scenarios: Scenario[] = [
     { name: "TCP, sequential", ...overTcp, keys: 1, cyclesPerKey: 1_000, wanted: 0.6 },
     { name: "TCP, 64 keys at once", ...overTcp, keys: 64, cyclesPerKey: 50, wanted: 0 },
     { name: "HTTP, 5 ms each way, sequential", ...overHttp, keys: 1, cyclesPerKey: 20, wanted: 0.95 },
-    { name: "HTTP, 5 ms each way, 64 keys at once", ...overHttp, keys: 64, cyclesPerKey: 5, wanted: 0 },
-    { name: "HTTP batched, 64 keys, to @upstash/redis", ...batched, keys: 64, cyclesPerKey: 20, wanted: 0.95 },
+    { name: "HTTP, 5 ms each way, 64 keys at once", ...overHttp, keys: 64, cyclesPerKey: 5, wanted: 0.95 },
+    // The transports alone: the same commands over restClient and over @upstash/redis, which pipelines by itself.
+    {
+      name: "HTTP batched, 64 keys, same commands",
+      floor: pipelining(near),
+      lock: commandFloor(batching(near)),
+      ...crowd,
+      wanted: 0.95,
+    },
+    { name: "HTTP batched, 64 keys", floor: pipelining(near), lock: lockCycle(batching(near)), ...crowd, wanted: 0 },
+    {
+      name: "HTTP batched, 5 ms each way, 64 keys",
+      floor: pipelining(far),
+      lock: lockCycle(batching(far)),
+      ...crowd,
+      wanted: 0,
+    },
   ];
   console.log(`Node ${process.version}, ${rounds} paired rounds, cycles per second (medians)\n`);
   console.log("scenario                                    floor     lock   ratio  wanted");
@@ -62,6 +74,10 @@ try {
   tcp.disconnect();
   await Promise.all([near.stop(), far.stop()]);
   await redis.stop();
+}
+
+function at(port: number): string {
+  return `http://127.0.0.1:${port}`;
 }
 
 function tcpFloor(client: Redis): Cycle {
@@ -94,7 +110,9 @@ function lockCycle(client: CommandClient): Cycle {
   const lock = createLock(client);
   return async (key) => {
     const lease = await lock.acquire(key);
-    if ((await lease.release()) !== "released") throw new Error("not released");
+    // On a machine that is busy with something else an answer may come after the time-out: the second call settles it.
+    const outcome = await lease.release().catch(() => lease.release());
+    if (outcome !== "released") throw new Error(outcome);
   };
 }
 
