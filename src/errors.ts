@@ -18,7 +18,7 @@ export interface NodeReport {
   readonly label: string;
   /** What came back: a definite reply by its meaning, an error that Redis answered with, or nothing that can be read. */
   readonly outcome: string;
-  /** The server's error code, "timeout", or the text of a failure; absent where the outcome says it all. */
+  /** Redis' error or the text of a failure, shortened and without secrets, or "timeout"; absent with a definite reply. */
   readonly reason?: string;
   /** From the send to the answer, in ms. */
   readonly ms: number;
@@ -33,7 +33,7 @@ export interface LockErrorDetails {
   readonly result?: unknown;
   /** With "lost": how the lease ended. */
   readonly lostBy?: LostBy | "released" | undefined;
-  /** With "contended", "timeout" and "build-failed": when another try may succeed, in ms from now. */
+  /** When another try may succeed, in ms from now: a holder's lease, a back-off, or what the server asked for. */
   readonly retryAfterMs?: number | undefined;
 }
 

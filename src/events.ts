@@ -9,11 +9,14 @@ import type { LockErrorCode, LostBy, NodeReport } from "./errors.ts";
 interface Happened {
   /** The lock's name or the cache's key, as the caller wrote it. */
   readonly name: string;
-  /** Since the operation began, in ms. */
+  /**
+   * In ms: since the call began for "acquired", "contended" and the events of a cache; for the others of the round that
+   * they tell of. 0 where nothing was asked.
+   */
   readonly durationMs: number;
-  /** Requests that the operation has sent so far. */
+  /** Requests sent in that time. */
   readonly requests: number;
-  /** What each Redis answered, where one was asked. */
+  /** What each Redis answered last, where one was asked. */
   readonly nodes: readonly NodeReport[];
 }
 
@@ -23,25 +26,36 @@ interface Fenced extends Happened {
 
 /** What a lock does. */
 export type LockEvent =
+  /** A lease was granted; `remainingMs` as its `remaining()`. */
   | (Fenced & { readonly type: "acquired"; readonly remainingMs: number })
   /** One try was refused; `retryAfterMs` is what is left of the holder's lease, where that is known. */
   | (Happened & { readonly type: "contended"; readonly retryAfterMs: number | undefined })
+  /** A deadline was moved: by `extend()`, or by the renewal of `withLock` and `tryWithLock`. */
   | (Fenced & { readonly type: "extended" | "renewed"; readonly remainingMs: number })
+  /** A renewal got too few answers. It is tried again until the old deadline, which still stands. */
   | (Fenced & { readonly type: "renewal-unknown"; readonly remainingMs: number })
+  /** A lease ended before it was released; `lease.signal` aborts at the same moment. At most once a lease. */
   | (Fenced & { readonly type: "lost"; readonly by: LostBy })
+  /** A task has run for 10 leases; `durationMs` is how long that is. */
   | (Fenced & { readonly type: "held-long" })
+  /** A release was settled. */
   | (Fenced & { readonly type: "released"; readonly outcome: "released" | "expired" | "stolen" })
+  /** A release got too few answers: the lock ends with its lease at the latest. */
   | (Fenced & { readonly type: "release-failed"; readonly code: LockErrorCode })
-  /** The clean-up after an attempt whose outcome was unknown, or whose lease was too short to be used. */
+  /** One try to clean up after an attempt whose outcome was unknown, or whose lease was too short to be used. */
   | (Happened & { readonly type: "rolled-back"; readonly confirmed: boolean })
   /** A node of a Redlock granted after the quorum had decided. */
   | (Fenced & { readonly type: "late-grant" });
 
 /** What a guarded cache does. */
 export type CacheEvent =
+  /** A stored value was served; a caller was elected to build; an entry was invalidated. */
   | (Fenced & { readonly type: "hit" | "stale" | "elected" | "invalidated" })
+  /** A build came to a value; `stored` says whether it is in Redis. */
   | (Fenced & { readonly type: "built"; readonly stored: boolean })
+  /** A value was not stored, as its build is no longer the elected one. */
   | (Fenced & { readonly type: "commit-refused"; readonly reason: string })
+  /** A build failed; until `retryAfterMs` have passed every caller is told so. */
   | (Happened & { readonly type: "build-failed"; readonly retryAfterMs: number });
 
 /** Anything that happens. */

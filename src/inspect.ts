@@ -34,7 +34,7 @@ export interface NodeState {
 
 /** The state of a lock at some moment during the call. */
 export interface LockState {
-  /** Whether one token stands on a majority of the nodes. */
+  /** Whether one token stands on a majority of the nodes, or a key of another type, which locks out as well. */
   readonly held: boolean;
   /** That token. It can release the lock, so keep it out of logs. */
   readonly token?: string | undefined;
@@ -45,7 +45,7 @@ export interface LockState {
   readonly nodes: readonly NodeState[];
 }
 
-/** As for one lock's waiting, a second is time enough for a diagnosis. */
+/** How long to wait for each node: longer than a lock would, since a diagnosis is asked for when something is slow. */
 const timeoutMs = 2_500;
 
 /**

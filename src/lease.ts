@@ -33,24 +33,27 @@ export interface LeaseMethods {
   remaining(): number;
   /**
    * Aborts with a "lost" error at the deadline, even if no reply ever comes, or as soon as the loss is known. Timers may
-   * be late, so it is advice and `remaining()` decides. Never aborts once `release()` has been called.
+   * be late, so it is advice and `remaining()` decides. Under `withLock` it also aborts with the reason of the caller's
+   * signal. Never aborts once `release()` has been called.
    */
   readonly signal: Signal;
   /** @throws LockError "lost" when the lease is over. */
   assertHeld(): void;
   /**
-   * Sets what is left to `leaseMs` from now, by default the length it was acquired with; never shortens it.
+   * Sets what is left to `leaseMs` from now, in whole ms from 10 to 365 days, by default the length it was acquired with;
+   * never shortens it.
    *
    * @returns this lease, with its deadline moved
-   * @throws LockError "lost" when it is over, "unavailable" when too few nodes answered: then the old deadline stands
+   * @throws LockError "lost" when it is over, "unavailable" when too few nodes answered: then the old deadline stands;
+   * "config" for a bad length or refused credentials
    */
   extend(leaseMs?: number): Promise<Lease>;
   /**
    * Frees the lock if it is still this lease's. From the call on the lease is over for its holder, whatever comes back.
    * Once settled, another call sends nothing and answers "already-released".
    *
-   * @throws LockError "unavailable" when too few nodes answered: the lock ends with its lease at the latest, and another
-   * call tries again
+   * @throws LockError "unavailable" when too few nodes answered, "config" for refused credentials: the lock ends with its
+   * lease at the latest, and another call tries again
    */
   release(): Promise<ReleaseOutcome>;
 }

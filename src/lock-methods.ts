@@ -63,14 +63,17 @@ export interface AcquireOptions extends TryOptions {
 /** How long a task may hold. */
 export interface HoldOptions {
   /**
-   * When renewing ends and the call rejects "lost", in ms from the acquisition.
+   * When renewing ends and the call rejects "lost", in whole ms from the start of the task, from 1 to 365 days.
    *
    * @default {no bound: the task's life is the bound}
    */
   readonly maxHoldMs?: number | undefined;
 }
 
-/** What `tryWithLock` came to. */
+/**
+ * What `tryWithLock` came to. `retryAfterMs` is what is left of the holder's lease, or the length of a lease where the
+ * holder's has no end.
+ */
 export type TryResult<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly retryAfterMs: number };
@@ -83,7 +86,11 @@ export interface Lock {
    * @throws LockError "contended" or "timeout" when another holds it, "unavailable", "aborted", "config"
    */
   acquire(name: string, options?: AcquireOptions): Promise<Lease>;
-  /** As `acquire`, but never waits: null when another holds it. */
+  /**
+   * As `acquire`, but does not wait for a holder: null when another holds it.
+   *
+   * @throws LockError "unavailable" when Redis gave no answer in time, twice; "aborted", "config"
+   */
   tryAcquire(name: string, options?: TryOptions): Promise<Lease | null>;
   /**
    * Runs the task under the lock and renews while it runs. The task's own value or error wins, whatever the release
@@ -94,7 +101,11 @@ export interface Lock {
    */
   withLock<T>(name: string, task: Task<T>): Promise<T>;
   withLock<T>(name: string, options: (AcquireOptions & HoldOptions) | undefined, task: Task<T>): Promise<T>;
-  /** As `withLock`, but skips the task when another holds the lock. */
+  /**
+   * As `withLock`, but skips the task when another holds the lock.
+   *
+   * @throws as `withLock`, but for "contended" and "timeout"
+   */
   tryWithLock<T>(name: string, task: Task<T>): Promise<TryResult<T>>;
   tryWithLock<T>(name: string, options: (TryOptions & HoldOptions) | undefined, task: Task<T>): Promise<TryResult<T>>;
 }

@@ -15,7 +15,7 @@ export interface Verdict {
 export interface Script<Result> {
   /** The verb, as in the API. */
   readonly name: string;
-  /** The whole text. Every key it touches is in KEYS; it writes nothing before it knows that it may. */
+  /** The whole text. Every key it touches is in KEYS. */
   readonly source: string;
   /** The meaning of a well-formed reply; undefined for any other shape, which tells nothing. */
   decode(reply: Reply): Result | undefined;
