@@ -1,11 +1,7 @@
 /**
  * Public reports on Redis clients over TCP, as far as their adapters answer for them.
  */
-import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Cluster, Redis } from "ioredis";
 import { Cluster as Cluster5, Redis as Redis5 } from "ioredis-5";
 import { createClient, createClientPool, createCluster } from "redis";
@@ -19,6 +15,7 @@ import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
+import { type RunningCluster, startCluster } from "../support/cluster.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
 
 const lockKey = "lock:{invoice:42}";
@@ -175,7 +172,7 @@ describeRedis("one Redis over TCP", () => {
   });
 });
 
-describeRedis("a Redis Cluster of two masters", () => {
+describeRedis("a Redis Cluster of three masters", () => {
   let cluster: RunningCluster;
   beforeAll(async () => {
     cluster = await startCluster();
@@ -406,37 +403,6 @@ async function lateRedis(behind: RunningRedis) {
     stop: () => {
       for (const socket of sockets) socket.destroy();
       proxy.close();
-    },
-  };
-}
-
-interface RunningCluster {
-  readonly port: number;
-  stop(): Promise<void>;
-}
-
-async function startCluster(): Promise<RunningCluster> {
-  const directory = await mkdtemp(join(tmpdir(), "leasehold-cluster-"));
-  const nodes = await Promise.all(
-    ["one", "two"].map((name) =>
-      startRedis({ args: ["--cluster-enabled", "yes", "--cluster-config-file", join(directory, name)] }),
-    ),
-  );
-  const [one, two] = nodes.map(({ port }) => new Redis(port));
-  if (one === undefined || two === undefined) throw new Error("Cannot start a cluster of fewer than two nodes");
-  await one.call("CLUSTER", "ADDSLOTSRANGE", 0, 8191);
-  await two.call("CLUSTER", "ADDSLOTSRANGE", 8192, 16383);
-  await two.call("CLUSTER", "SET-CONFIG-EPOCH", 2);
-  await one.call("CLUSTER", "MEET", "127.0.0.1", nodes[1]?.port ?? 0);
-  for (const node of [one, two]) {
-    while (!String(await node.call("CLUSTER", "INFO")).includes("cluster_state:ok")) await sleep(20);
-    node.disconnect();
-  }
-  return {
-    port: nodes[0]?.port ?? 0,
-    async stop() {
-      await Promise.all(nodes.map((node) => node.stop()));
-      await rm(directory, { recursive: true });
     },
   };
 }
