@@ -62,11 +62,12 @@ export function createRedlock(
   options: RedlockOptions = {},
   environment?: Environment,
 ): Lock {
-  const nodes = clients.map((client, index) => createNode(checkClient(client), index + 1));
+  const distinct = new Set([clients].flat()); // which an untyped caller may have forgotten to put in a list
+  const nodes = [...distinct].map((client, index) => createNode(checkClient(client), index + 1));
   const count = nodes.length;
   const least = majority(count);
   const { quorum = least, driftFactor = defaultDriftFactor } = options;
-  if (!count || new Set(clients).size < count) throw invalid("clients", count, "one or more, each of them once");
+  if (!count || count < clients.length) throw invalid("clients", clients.length, "one or more, each of them once");
   if (!Number.isInteger(quorum) || quorum < least || quorum > count) {
     throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
   }

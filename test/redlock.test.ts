@@ -51,6 +51,10 @@ describe("createRedlock()", () => {
     expect(() => loosely([client, { call() {} }])).toThrow(/ioredisClient/);
   });
 
+  test.for([[undefined], [null], [7], ["redis://127.0.0.1:6379"]])("refuses %o for a list of clients", ([clients]) => {
+    expect(() => loosely(clients)).toThrow(expect.objectContaining({ code: "config" }));
+  });
+
   test("sends nothing, and reads neither clock, chance nor host before its first call", () => {
     const untouchable = new Proxy({}, { get: () => expect.fail("touched") });
     const env = { clock: untouchable, random: untouchable, host: untouchable };

@@ -1,0 +1,424 @@
+/**
+ * The public reports on acquiring, renewal and release that are not about one Redis alone, for a lock over three. Each
+ * test is named by the id of its report.
+ */
+import { describe, expect, test } from "vitest";
+import { ReplyError } from "../../src/command.ts";
+import { isLockError } from "../../src/errors.ts";
+import { inspectLock } from "../../src/inspect.ts";
+import type { Lease } from "../../src/lease.ts";
+import type { RedlockOptions } from "../../src/redlock.ts";
+import { key, tokenOf, type World, world } from "../redlock/world.ts";
+import { countingSignal, forever, lasting, lockError } from "../support/one-redis.ts";
+import { settle } from "../support/virtual-clock.ts";
+
+const reset = { fail: new Error("ECONNRESET") };
+const count = ({ events }: World, wanted: string): number => events.filter(({ type }) => type === wanted).length;
+
+/** Starts a task that ends when it is told, and gives its lease. */
+async function holding({ lock, clock }: World): Promise<{ lease: Lease; running: Promise<void>; end: () => void }> {
+  let lease: Lease | undefined;
+  let end = (): void => {};
+  const running = lock.withLock("job", async (held) => {
+    lease = held;
+    await new Promise<void>((resolve) => {
+      end = resolve;
+    });
+  });
+  running.catch(() => {});
+  while (lease === undefined) await clock.advance(1);
+  return { lease, running, end };
+}
+
+describe("A03 an acquire that times out here and is granted there", () => {
+  test("A03 is unavailable, deletes by its token on all nodes, and another can have the name within a second", async () => {
+    const { lock, other, clock, sentOf, run } = world(3, { leaseMs: 30_000, waitMs: 0 }, ({ verb }) =>
+      verb === "acquire" ? { lose: "reply" } : undefined,
+    );
+    const acquiring = lock.acquire("job");
+    await settle();
+    const [token] = await run("GET", key);
+    await lockError(clock.until(acquiring), "unavailable");
+    expect(sentOf("release").map(({ command }) => tokenOf(command))).toEqual([token, token, token]);
+    expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+    const began = clock.monotonic;
+    await other.acquire("job", { waitMs: 1_000 });
+    expect(clock.monotonic - began).toBeLessThan(1_000);
+  });
+
+  test("A03 when it lands after the rejection it takes nothing, and another's keys stay", async () => {
+    const { lock, other, clock, run } = world(3, { waitMs: 0 }, ({ verb }) =>
+      verb === "acquire" ? { requestMs: 5_000 } : undefined,
+    );
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    const theirs = await other.acquire("job", { leaseMs: 60_000 });
+    await clock.advance(10_000);
+    expect(await run("GET", key)).toEqual(Array(3).fill(theirs.token));
+  });
+});
+
+test("A06 contention, outage, time-out, abort and loss have codes of their own", async () => {
+  const codeOf = async (options: RedlockOptions, fault: typeof reset | undefined, signal?: AbortSignal) => {
+    const { lock, clock, run } = world(3, options, () => fault);
+    await run("SET", key, "theirs", "PX", 60_000);
+    const error: unknown = await clock.until(lock.acquire("job", { signal }).catch((caught: unknown) => caught));
+    return isLockError(error) ? error.code : error;
+  };
+  expect(await codeOf({ waitMs: 0 }, undefined)).toBe("contended");
+  expect(await codeOf({ waitMs: 500 }, undefined)).toBe("timeout");
+  expect(await codeOf({ waitMs: 500 }, reset)).toBe("unavailable");
+  expect(await codeOf({}, undefined, AbortSignal.abort())).toBe("aborted");
+});
+
+test("A07 the wait does not depend on the lease, and the lease counts from the grant", async () => {
+  const { lock, other, clock } = world(3);
+  const theirs = await other.acquire("job", { leaseMs: 10_000 });
+  const began = clock.monotonic;
+  const waiting = lock.acquire("job", { leaseMs: 200, waitMs: 2_000 });
+  await clock.advance(1_000);
+  await theirs.release();
+  const lease = await clock.until(waiting);
+  expect(clock.monotonic - began).toBeGreaterThanOrEqual(1_000);
+  expect(clock.monotonic - began).toBeLessThan(2_000);
+  expect(lease.remaining()).toBeGreaterThan(150);
+});
+
+describe("A08 waiting can be ended", () => {
+  test("A08 by an abort while contended, at once; no try follows, and no timer or listener is left", async () => {
+    const { lock, other, clock, sentOf } = world(3);
+    await other.acquire("job", { leaseMs: 60_000 });
+    const { controller, listeners } = countingSignal();
+    const waiting = lockError(lock.acquire("job", { signal: controller.signal }), "aborted");
+    await clock.advance(50);
+    const [sent, began] = [sentOf("acquire").length, clock.monotonic];
+    controller.abort();
+    await clock.until(waiting);
+    expect(clock.monotonic - began).toBeLessThanOrEqual(20);
+    await clock.advance(30_000);
+    expect(sentOf("acquire")).toHaveLength(sent);
+    expect(listeners()).toBe(0);
+  });
+
+  test("A08 by an abort while requests are under way, which then leave nothing", async () => {
+    const controller = new AbortController();
+    const { lock, clock, run } = world(3, {}, ({ verb }) => (verb === "acquire" ? { requestMs: 100 } : undefined));
+    const waiting = lockError(lock.acquire("job", { signal: controller.signal }), "aborted");
+    await clock.advance(50);
+    controller.abort();
+    await clock.until(waiting);
+    await clock.advance(1_000);
+    expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+  });
+
+  test("A08 and by clients that are closed for good, as unavailable by the end of waitMs", async () => {
+    const { lock, clock } = world(3, { waitMs: 1_000 }, () => ({ fail: new Error("Connection is closed.") }));
+    const began = clock.monotonic;
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(clock.monotonic - began).toBeLessThanOrEqual(1_000);
+  });
+});
+
+test("B01 a renewal that comes too late does not take the lock again", async () => {
+  const subject = world(3, { leaseMs: 100 });
+  const { clock, other, run } = subject;
+  const { lease, running, end } = await holding(subject);
+  clock.freeze(110);
+  await (await other.acquire("job")).release();
+  clock.freeze(40);
+  await clock.advance(1);
+  expect(lease.signal.reason).toMatchObject({ code: "lost", lostBy: "expired" });
+  end();
+  await lockError(clock.until(running), "lost");
+  expect(count(subject, "lost")).toBe(1);
+  expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+});
+
+test("B02 a loss that nobody listens for is no unhandled rejection, and withLock() rejects lost", async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", note);
+  try {
+    const { lock, clock, run } = world(3, { leaseMs: 200 });
+    await lock.acquire("unwatched");
+    const task = lock.withLock("job", async () => {
+      await run("DEL", key);
+      await lasting(clock, 1_000);
+    });
+    await lockError(clock.until(task), "lost");
+    await settle();
+    expect(unhandled).toEqual([]);
+  } finally {
+    process.off("unhandledRejection", note);
+  }
+});
+
+describe("B04 nothing renews after the release", () => {
+  test("B04 although a renewal was under way on some nodes, and is answered after it", async () => {
+    const subject = world(3, { leaseMs: 10_000 }, ({ verb, node }) =>
+      verb === "extend" ? { replyMs: 50 * (node + 1) } : undefined,
+    );
+    const { clock, sentOf, sent } = subject;
+    const { running, end } = await holding(subject);
+    while (sentOf("extend").length === 0) await clock.advance(10);
+    end();
+    await clock.until(running);
+    const before = sent.length;
+    await clock.advance(50_000);
+    expect(sent).toHaveLength(before);
+    expect(clock.pending).toEqual([]);
+  });
+
+  test("B04 and a lock taken again at once has one renewal, not two", async () => {
+    const { lock, clock, sentOf } = world(3, { leaseMs: 10_000 });
+    await clock.until(lock.withLock("job", () => lasting(clock, 1_000)));
+    await clock.until(lock.withLock("job", () => lasting(clock, 40_000)));
+    expect(sentOf("extend", 0).length).toBeLessThanOrEqual(9); // one each 4.5 to 5 s
+  });
+});
+
+test("B05 after a loss the next lock of the same name is renewed as ever", async () => {
+  const subject = world(3, { leaseMs: 1_000 });
+  const { clock, run, lock } = subject;
+  const first = lock.withLock("job", async () => {
+    await run("DEL", key);
+    await lasting(clock, 1_500);
+  });
+  await lockError(clock.until(first), "lost");
+  const { lease, running, end } = await holding(subject);
+  for (let passed = 0; passed < 5_000; passed += 100) {
+    await clock.advance(100);
+    for (const left of await run("PTTL", key)) expect(Number(left)).toBeGreaterThan(1_000 / 3);
+  }
+  expect(lease.signal.aborted).toBe(false);
+  end();
+  await clock.until(running);
+});
+
+describe("B06 one failed renewal is not the end", () => {
+  test("B06 lost connections to all nodes are got over, and the lock is still held after two leases", async () => {
+    const subject = world(3, { leaseMs: 30_000 }, ({ verb, place }) =>
+      verb === "extend" && place === 0 ? reset : undefined,
+    );
+    const { clock, run } = subject;
+    const { lease, running, end } = await holding(subject);
+    await clock.advance(70_000);
+    expect(lease.signal.aborted).toBe(false);
+    expect(await run("GET", key)).toEqual(Array(3).fill(lease.token));
+    end();
+    await clock.until(running);
+  });
+
+  test("B06 if every try fails the loss comes by the deadline of the last success, and not before", async () => {
+    let broken = false;
+    const subject = world(3, { leaseMs: 30_000 }, ({ verb }) => (verb === "extend" && broken ? reset : undefined));
+    const { clock, sentOf } = subject;
+    const { lease } = await holding(subject);
+    while (sentOf("extend").length === 0) await clock.advance(10);
+    broken = true;
+    const left = lease.remaining();
+    await clock.advance(left - 1);
+    expect(lease.signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(lease.signal.reason).toMatchObject({ lostBy: "expired" });
+    expect(count(subject, "renewal-unknown")).toBeGreaterThan(3);
+  });
+});
+
+test("B07 a process that was blocked past its lease knows at once, before any timer has run", async () => {
+  const { lock, clock } = world(3, { leaseMs: 200 });
+  const lease = await lock.acquire("job");
+  clock.freeze(400);
+  expect(lease.remaining()).toBe(0);
+  expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: "lost", lostBy: "expired" }));
+});
+
+describe("B08 the deadline counts from the request that was answered", () => {
+  test("B08 not from the first try of a long wait", async () => {
+    const { lock, other, clock } = world(3);
+    await other.acquire("job", { leaseMs: 5_000 });
+    const lease = await clock.until(lock.acquire("job", { leaseMs: 1_000 }));
+    expect(lease.remaining()).toBeGreaterThan(900);
+  });
+
+  test("B08 nor from the acquisition where the lease was extended, and a task of three and a half leases is not ended", async () => {
+    const { lock, clock } = world(3, { leaseMs: 10_000 });
+    const lease = await lock.acquire("one");
+    await clock.advance(9_000);
+    await lease.extend();
+    expect(lease.remaining()).toBeGreaterThan(9_800);
+    await clock.until(
+      lock.withLock("job", async ({ signal }) => {
+        await lasting(clock, 35_000);
+        expect(signal.aborted).toBe(false);
+      }),
+    );
+  });
+});
+
+test("B09 the same lease is extended three times and then released", async () => {
+  const { lock, clock, run } = world(3, { leaseMs: 10_000 });
+  const lease = await lock.acquire("job");
+  for (const leaseMs of [20_000, 30_000, 40_000]) {
+    await clock.advance(1_000);
+    expect(await lease.extend(leaseMs)).toBe(lease);
+    expect(await run("PTTL", key)).toEqual([leaseMs, leaseMs, leaseMs]);
+  }
+  expect(await lease.release()).toBe("released");
+});
+
+test("B10 an extend of keys that are gone is a loss, and does not create them", async () => {
+  const { lock, clock, run } = world(3);
+  const lease = await lock.acquire("job");
+  await clock.advance(1);
+  await run("DEL", key);
+  expect((await lockError(clock.until(lease.extend()), "lost")).lostBy).toBe("expired");
+  await clock.advance(1);
+  expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+});
+
+test("B11 extend sets, and neither adds nor shortens", async () => {
+  const { lock, clock, run } = world(3, { leaseMs: 10_000 });
+  const lease = await lock.acquire("job");
+  await clock.advance(9_000);
+  await lease.extend();
+  expect(await run("PTTL", key)).toEqual([10_000, 10_000, 10_000]);
+  await clock.advance(1_000);
+  await lease.extend(100);
+  expect(await run("PTTL", key)).toEqual([9_000, 9_000, 9_000]);
+  expect(lease.remaining()).toBeGreaterThan(8_800);
+});
+
+test("B12 a task that hangs holds no longer than maxHoldMs and one lease", async () => {
+  const { lock, clock, run } = world(3, { leaseMs: 1_000 });
+  const began = clock.monotonic;
+  const error = await lockError(clock.until(lock.withLock("job", { maxHoldMs: 5_000 }, forever)), "lost");
+  expect(error.lostBy).toBe("maxHold");
+  expect(clock.monotonic - began).toBeLessThanOrEqual(6_000);
+  await clock.advance(1_000);
+  expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+});
+
+test("B13 after an outage of two leases there was one loss; nothing renews, and a new acquire works", async () => {
+  let out = false;
+  const subject = world(3, { leaseMs: 1_000 }, () => (out ? { lose: "request" } : undefined));
+  const { clock, lock, sentOf } = subject;
+  const { running, end } = await holding(subject);
+  out = true;
+  await clock.advance(2_000);
+  out = false;
+  await clock.advance(1_000);
+  const sent = sentOf("extend").length;
+  await clock.advance(10_000);
+  expect(sentOf("extend")).toHaveLength(sent);
+  expect(count(subject, "lost")).toBe(1);
+  end();
+  await lockError(clock.until(running), "lost");
+  expect((await clock.until(lock.acquire("job"))).remaining()).toBeGreaterThan(0);
+});
+
+test("B14 a lease of 90 days is not renewed in its first ten seconds", async () => {
+  const subject = world(3, { leaseMs: 90 * 86_400_000 });
+  const { clock, sentOf } = subject;
+  const { running, end } = await holding(subject);
+  await clock.advance(10_000);
+  expect(sentOf("extend")).toEqual([]);
+  end();
+  await clock.until(running);
+});
+
+describe("C01 the release of a lease that is over", () => {
+  test("C01 says expired, with one request to each node and no wait, and then already-released", async () => {
+    const { lock, clock, sentOf } = world(3, { leaseMs: 100 });
+    const lease = await lock.acquire("job");
+    await clock.advance(150);
+    const began = clock.monotonic;
+    expect(await lease.release()).toBe("expired");
+    expect(clock.monotonic).toBe(began);
+    expect(await lease.release()).toBe("already-released");
+    expect(sentOf("release")).toHaveLength(3);
+  });
+
+  test("C01 says stolen where another has the lock by then, and leaves its keys", async () => {
+    const { lock, other, clock, run } = world(3, { leaseMs: 100 });
+    const lease = await lock.acquire("job");
+    await clock.advance(150);
+    const theirs = await other.acquire("job");
+    expect(await lease.release()).toBe("stolen");
+    await clock.advance(1);
+    expect(await run("GET", key)).toEqual(Array(3).fill(theirs.token));
+  });
+});
+
+test.for([[reset], [{ lose: "request" }]] as const)(
+  "C02 a release that fails by %o keeps its token for a second one, which frees the lock",
+  async ([fault]) => {
+    const { lock, clock, run } = world(3, {}, ({ verb, place }) =>
+      verb === "release" && place === 0 ? fault : undefined,
+    );
+    const lease = await lock.acquire("job");
+    await clock.advance(1);
+    await lockError(clock.until(lease.release()), "unavailable");
+    expect(lease.remaining()).toBe(0);
+    expect(await clock.until(lease.release())).toBe("released");
+    await clock.advance(1);
+    expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
+  },
+);
+
+describe("C03 what the task came to is never hidden by the release", () => {
+  const failing = () => world(3, {}, ({ verb }) => (verb === "release" ? reset : undefined));
+
+  test("C03 the task's error is thrown as it is, and the release's goes to the observer", async () => {
+    const subject = failing();
+    const boom = new Error("boom");
+    const running = subject.lock.withLock("job", () => Promise.reject(boom));
+    await expect(subject.clock.until(running)).rejects.toBe(boom);
+    expect(count(subject, "release-failed")).toBeGreaterThan(0);
+  });
+
+  test("C03 the task's value is given, and the release's error goes to the observer", async () => {
+    const subject = failing();
+    expect(await subject.clock.until(subject.lock.withLock("job", () => 42))).toBe(42);
+    expect(count(subject, "release-failed")).toBeGreaterThan(0);
+  });
+});
+
+test("C04 servers that refuse the delete are unavailable, with what they said, and never expired", async () => {
+  const { lock, clock, events } = world(3, {}, ({ verb }) =>
+    verb === "release" ? { fail: new ReplyError("READONLY You can't write against a read only replica.") } : undefined,
+  );
+  const lease = await lock.acquire("job");
+  const error = await lockError(clock.until(lease.release()), "unavailable");
+  expect(error.message).toContain("READONLY");
+  expect(error.nodes?.every(({ outcome }) => outcome === "no-vote")).toBe(true);
+  expect(events.some(({ type }) => type === "released")).toBe(false);
+});
+
+describe("C05 clients that never settle", () => {
+  const silent = (verbs: readonly string[]) =>
+    world(3, { waitMs: 0 }, ({ verb }) => (verbs.includes(verb) ? { lose: "request" } : undefined));
+
+  test("C05 acquire() is unavailable in finite time", async () => {
+    const { lock, clock } = silent(["acquire", "release"]);
+    const began = clock.monotonic;
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(clock.monotonic - began).toBeLessThanOrEqual(5_000);
+  });
+
+  test("C05 extend() and release() are unavailable within a quarter of the lease, and withLock() gives the value", async () => {
+    const { lock, clock } = silent(["extend", "release"]);
+    const lease = await lock.acquire("job");
+    for (const act of [lease.extend, lease.release]) {
+      const began = clock.monotonic;
+      await lockError(clock.until<unknown>(act()), "unavailable");
+      expect(clock.monotonic - began).toBeLessThanOrEqual(2_500);
+    }
+    expect(await clock.until(lock.withLock("other", () => 42))).toBe(42);
+  });
+
+  test("C05 inspectLock() is unavailable", async () => {
+    const { env } = world(3);
+    const clients = [1, 2, 3].map(() => ({ execute: forever }));
+    await lockError(env.clock.until(inspectLock(clients, "job", {}, env)), "unavailable");
+  });
+});
