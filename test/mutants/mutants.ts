@@ -247,6 +247,95 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed",
     invariants: ["I8"],
   },
+  "leaves-behind": {
+    mistake: "who gives up does not roll back what may have been granted",
+    patches: [{ file: "src/lock.ts", find: "if (uncertain) cleanUp();", replace: "" }],
+    profile: "mixed",
+    invariants: ["I9"],
+  },
+  "no-signal": {
+    mistake: "the signal of a lease that is over stays silent",
+    patches: [{ file: "src/holding.ts", find: "controller.abort(lostError());", replace: "" }],
+    profile: "mixed",
+    invariants: ["I13"],
+  },
+  "late-signal": {
+    mistake: "nobody watches the deadline",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: "if (!ending()) watch();\n    });\n  };",
+        replace: "});\n  };",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I13"],
+  },
+  "silence-loses": {
+    mistake: "a node that does not answer an extend is taken for one that has lost the lease",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: 'if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;',
+        replace: 'if (hold && reply?.type !== "extended") hold.gone = reply?.type ?? "absent";',
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I12"],
+  },
+  "adds-up": {
+    mistake: "an extend adds to what is left",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "const want = Number(leaseMs);",
+        replace: "const want = left + Number(leaseMs);",
+      },
+      {
+        file: "src/scripts/extend.ts",
+        find: "redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])",
+        replace: "0, redis.call('PTTL', KEYS[1]) + tonumber(ARGV[2])",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I7"],
+  },
+  "never-renews": {
+    mistake: "a lease is not renewed while its task runs",
+    patches: [{ file: "src/with-lock.ts", find: "[startRenewal(holding), ", replace: "[() => {}, " }],
+    profile: "lossless",
+    invariants: ["I0"],
+  },
+  "late-write": {
+    mistake: "a fenced write does not look at the fence that stands there",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (Number(text) < tonumber(redis.string(fence))) return 0;",
+        replace: "",
+      },
+      {
+        file: "src/scripts/fenced-set.ts",
+        find: "if f < (tonumber(redis.call('GET', KEYS[2]) or '') or 0) then return 0 end",
+        replace: "",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I5"],
+  },
+  "writes-once": {
+    mistake: "a fence may write once only",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (Number(text) < tonumber(",
+        replace: "if (Number(text) <= tonumber(",
+      },
+      { file: "src/scripts/fenced-set.ts", find: "if f < (tonumber(", replace: "if f <= (tonumber(" },
+    ],
+    profile: "mixed",
+    invariants: ["I5"],
+  },
   M4: {
     mistake: "half of the nodes are taken for a majority",
     patches: [{ file: "src/validity.ts", find: "return Math.floor(n / 2) + 1;", replace: "return Math.floor(n / 2);" }],
@@ -279,10 +368,15 @@ const mutants: Readonly<Record<string, Mutant>> = {
         replace: "local f = c + 1",
       },
       {
-        file: "src/redlock.ts",
-        find: "ballot.grants += 1;",
+        file: "src/quorum.ts",
+        find: "grants += 1;",
         replace:
-          "ballot.fence = Math.max(ballot.grants === 0 ? 0 : ballot.fence, reply.fence);\n      ballot.grants += 1;",
+          "grants += 1;\n          Object.assign(wanted, { best: Math.max(grants === 1 ? 0 : wanted.best, reply.fence) });",
+      },
+      {
+        file: "src/quorum.ts",
+        find: "granted(context, { ...wanted, token, fence, holds }, round.cost)",
+        replace: "granted(context, { ...wanted, token, fence: wanted.best, holds }, round.cost)",
       },
     ],
     profile: "mixed3",
@@ -292,7 +386,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     mistake: "only nodes that have granted are rolled back",
     patches: [
       {
-        file: "src/redlock.ts",
+        file: "src/quorum.ts",
         find: "cleaning = Promise.all([cleaning, settle(context, rollBack(context, { ...wanted, token }))]);",
         replace:
           "const granted = nodes.filter((_, index) => (holds[index]?.remainingMs ?? 0) > 0);\n" +
@@ -300,7 +394,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "mixed3",
-    invariants: ["I9", "I10"],
+    invariants: ["I9"],
   },
   M14: {
     mistake: "the last of the deadlines counts, not that of the q-th node",
@@ -342,13 +436,13 @@ const mutants: Readonly<Record<string, Mutant>> = {
     mistake: "a lost round leaves behind what it was granted",
     patches: [
       {
-        file: "src/redlock.ts",
-        find: "if (cost.requests) cleanUp();",
+        file: "src/quorum.ts",
+        find: "if (round.cost.requests) cleanUp();",
         replace: "",
       },
     ],
     profile: "mixed3",
-    invariants: ["I9", "I10"],
+    invariants: ["I9"],
   },
   "no-fence-check": {
     mistake: "a commit needs its token only, which a late copy of its election can make win again",
@@ -400,6 +494,23 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "cache",
     invariants: ["C1"],
+  },
+  "counts-up": {
+    mistake: "the fence of an election is one more than the last, whatever the time",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: 'fence: Math.max(redis.nowUs, n("lf") + 1),',
+        replace: 'fence: n("lf") + 1,',
+      },
+      {
+        file: "src/scripts/entry.ts",
+        find: "local f = s(math.max(us, n('lf') + 1))",
+        replace: "local f = s(n('lf') + 1)",
+      },
+    ],
+    profile: "forgetful",
+    invariants: ["C2", "C4"],
   },
 };
 

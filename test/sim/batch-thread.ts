@@ -4,6 +4,8 @@ import { applyPatches } from "../mutants/patch.ts";
 import type { Batch, BatchRequest, Failure } from "./batch.ts";
 
 const { profile, from, seeds, patches = [], untilFirst = false, shrinks = false } = workerData as BatchRequest;
+// Many errors are made and few are read: a stack is what costs most. A replay has them.
+Error.stackTraceLimit = 0;
 applyPatches(patches);
 const { simulate } = await import("./simulate.ts");
 const { shrunk } = await import("./shrink.ts");

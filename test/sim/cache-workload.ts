@@ -101,7 +101,8 @@ export class Reader extends Actor {
     const before = this.world.requests();
     const options = { freshMs, leaseMs, waitMs, onRedisDown, signal: caller.signal } as const;
     const entry = await cache.getEntry(key, options, this.#build(key));
-    checker.read(key, floor, entry.value, entry.fence);
+    // Where fences come again, a late builder may be told that its value is the one that stands; what is stored is not.
+    if (profile.restores === 0 || entry.status === "hit") checker.read(key, floor, entry.value, entry.fence);
     // A change that is under way makes a read wait for it, or build again.
     const isQuiet = floor === version && checker.of(key).version === version;
     if (!profile.countsRequests || !isQuiet) return;

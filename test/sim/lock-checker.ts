@@ -30,6 +30,8 @@ export interface Held {
   readonly process: Process;
   /** The signal itself: asking the lease for it would make it look at the clock. */
   readonly signal: AbortSignal;
+  readonly calledAt: number;
+  readonly returnedAt: number;
   /** Until when, in true time, its last look lets it act. */
   trustedUntil: number;
   lastLook: { readonly at: Stamp; readonly remainingMs: number } | undefined;
@@ -70,7 +72,7 @@ export class LockChecker implements Witness {
   /** By token. */
   readonly #releases = new Map<string, Released[]>();
   readonly #outcomes: { readonly held: Held; readonly outcome: ReleaseOutcome }[] = [];
-  #before: { holder: string | undefined; expiresAt: number } = { holder: undefined, expiresAt: 0 };
+  #before: { holder: string | undefined; expiresAt: number; leftMs: number } | undefined;
   #highestActed = 0;
   progress = 0;
   acts = 0;
@@ -103,6 +105,8 @@ export class LockChecker implements Witness {
       lease,
       process,
       signal: lease.signal,
+      calledAt,
+      returnedAt: this.#timeline.now,
       trustedUntil: -Infinity,
       lastLook: undefined,
       mayEnd: false,
@@ -148,6 +152,14 @@ export class LockChecker implements Witness {
       const asked = new Set(releases.map(({ message }) => message.node)).size;
       if (asked < this.#nodes.length) this.#report("I9", `${short(token)} was let go of on ${asked} nodes only`);
     }
+    for (const [node, { granted }] of this.#grants) {
+      // Of a request that was answered, a second copy is nothing that its sender can know of.
+      const isOrphan = (token: string): boolean =>
+        !this.#byToken.has(token) && !this.#releases.has(token) && this.#isUncertain(token, node);
+      const orphan = [...granted].find(isOrphan);
+      if (orphan !== undefined)
+        this.#report("I9", `${short(orphan)} was granted on ${node.label}, and nobody has let go`);
+    }
     for (const { held, outcome } of this.#outcomes) {
       const releases = this.#releases.get(held.lease.token) ?? [];
       const deletions = new Set(releases.filter(({ deleted }) => deleted).map(({ message }) => message.node));
@@ -172,25 +184,33 @@ export class LockChecker implements Witness {
 
   sent(message: Message): void {
     const { call, node } = message;
-    const acquires = this.#acquires.get(call.token) ?? [];
     const releases = this.#releases.get(call.token) ?? [];
-    if (call.verb === "acquire") this.#acquires.set(call.token, [...acquires, message]);
+    if (call.verb === "acquire") {
+      this.#acquires.set(call.token, [...(this.#acquires.get(call.token) ?? []), message]);
+    }
     if (call.verb === "release") {
-      const isUncertain = acquires.some((acquire) => acquire.node === node && acquire.state !== "definite");
+      const isUncertain = this.#isUncertain(call.token, node);
       const release: Released = { message, isUncertain, runs: 0, deleted: false };
       this.#releases.set(call.token, [...releases, release]);
     }
   }
 
-  before(node: SimNode, call: Call): void {
-    this.#before = { holder: node.holder(call.key), expiresAt: node.expiresAt(call.key) };
+  /** Some acquire of this token was sent to this node, and not definitely answered so far. */
+  #isUncertain(token: string, node: SimNode): boolean {
+    const acquires = this.#acquires.get(token) ?? [];
+    return acquires.some((acquire) => acquire.node === node && acquire.state !== "definite");
   }
 
-  after(node: SimNode, { verb, key, token }: Call, message: Message): void {
-    const { holder: was, expiresAt: until } = this.#before;
-    const is = node.holder(key);
+  before(node: SimNode, call: Call): void {
+    const { key } = call;
+    this.#before = { holder: node.holder(key), expiresAt: node.expiresAt(key), leftMs: node.leftMs(key) };
+  }
+
+  after(node: SimNode, { verb, key, token, args }: Call, message: Message): void {
     const grants = this.#grants.get(node);
-    if (grants === undefined) return;
+    if (grants === undefined || this.#before === undefined) return;
+    const { holder: was, expiresAt: until, leftMs } = this.#before;
+    const is = node.holder(key);
     const told = (what: string): string => `${what} on ${node.label}, by ${verb} of ${short(token)}`;
     if (is !== undefined && is === was) {
       if (node.expiresAt(key) < until) this.#report("I7", told("a lease was shortened"));
@@ -202,8 +222,10 @@ export class LockChecker implements Witness {
       if (this.#promises.grantsOnce && grants.granted.has(is)) this.#report("I8", told("a token was granted twice"));
       grants.granted.add(is);
     }
-    if (is !== undefined && is !== anotherType && node.leftMs(key) === Infinity) {
-      this.#report("I9", told("a lease has no end"));
+    // A key lives through the ms in which it expires, by a clock that may be slow.
+    const mostMs = Math.max(leftMs, verb === "release" ? 0 : 1.005 * Number(args[1]) + 2);
+    if (is !== undefined && is !== anotherType && node.leftMs(key) > mostMs) {
+      this.#report("I7", told("a lease was given more than was asked for"));
     }
     if (verb === "release") this.#releaseRan(node, message, was === token, is === token, grants);
   }

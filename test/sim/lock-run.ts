@@ -5,9 +5,11 @@ import { lockKeys } from "../../src/keys.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { createRedlock } from "../../src/redlock.ts";
+import { FencedResource } from "./fenced-resource.ts";
 import { LockChecker } from "./lock-checker.ts";
 import { Worker } from "./lock-workload.ts";
 import { Network } from "./network.ts";
+import { SimNode } from "./node.ts";
 import type { LockProfile } from "./profiles.ts";
 import { makeTrouble } from "./trouble.ts";
 import type { Score, World } from "./world.ts";
@@ -19,11 +21,12 @@ export async function runLocks(world: World, profile: LockProfile): Promise<Scor
   const fickleNodes = exclusion && trouble.fickleNodes < nodes.length ? trouble.fickleNodes : 0;
   const promises = { exclusion, quorum, fickleNodes, grantsOnce: nodes.length > 1 };
   const checker = new LockChecker(timeline, nodes, promises, report);
+  const resource = new FencedResource(timeline, fate, new SimNode("resource", timeline, 1, 0), report);
   const network = new Network(timeline, fate, profile.network, checker);
   const { lock: key } = lockKeys("lock", "job");
   const workers = processes.map((process) => {
     const clients = nodes.map((node) => network.client(process, node));
-    const shared = { profile, timeline, fate, checker, report, requests: () => network.sentBy(process) };
+    const shared = { profile, timeline, fate, checker, resource, report, requests: () => network.sentBy(process) };
     return new Worker(shared, process, (waitUntil) => {
       const options = { leaseMs, waitMs, ...(profile.isWorker ? { waitUntil } : {}) };
       return lockOver(clients, options, profile, process.environment);

@@ -3,6 +3,7 @@ import { isLockError } from "../../src/errors.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { Lock } from "../../src/lock-methods.ts";
 import type { Fate } from "./fate.ts";
+import type { FencedResource } from "./fenced-resource.ts";
 import type { Held, LockChecker } from "./lock-checker.ts";
 import type { Process } from "./process.ts";
 import type { Cycle, LockProfile } from "./profiles.ts";
@@ -14,6 +15,7 @@ export interface Workload {
   readonly timeline: Timeline;
   readonly fate: Fate;
   readonly checker: LockChecker;
+  readonly resource: FencedResource;
   readonly report: Report;
   /** Requests that this process has sent so far. */
   requests(): number;
@@ -109,9 +111,18 @@ export class Worker {
 
   /** Acts for a while, as long as it may. */
   async #act(held: Held, forMs: number): Promise<void> {
-    const { checker, profile, timeline } = this.#world;
+    const { profile, timeline } = this.#world;
     const until = timeline.now + forMs;
-    while (checker.look(held) > 0 && timeline.now < until) await this.#process.sleep(profile.lookMs);
+    while (this.#look(held) && timeline.now < until) await this.#process.sleep(profile.lookMs);
+  }
+
+  /** Looks whether it may act, and now and then writes. */
+  #look(held: Held): boolean {
+    const { checker, resource, fate } = this.#world;
+    if (checker.look(held) === 0) return false;
+    const name = `${this.#name} write ${checker.acts}`;
+    if (fate.chance(name) < 0.1) resource.write(held, name);
+    return true;
   }
 
   async #holdAndRelease(held: Held, toTheEnd: boolean): Promise<void> {
@@ -180,20 +191,22 @@ export class Worker {
     const maxHoldMs = this.#draw("max", 0, 1) < 0.2 ? Math.round(this.#draw("maxHold", 1, forMs + 1)) : undefined;
     let held: Held | undefined;
     let over = false;
-    await this.#lock
-      .withLock("job", maxHoldMs === undefined ? {} : { maxHoldMs }, async (lease) => {
-        held = checker.acquired(lease, this.#process, calledAt);
-        held.mayEnd = maxHoldMs !== undefined;
-        const until = timeline.now + forMs;
-        while (!over && checker.look(held) > 0 && timeline.now < until) await this.#process.sleep(profile.lookMs);
-        // Whoever runs the task lets go as soon as it ends.
-        held.mayEnd = true;
-        held.isReleased = true;
-        held.trustedUntil = timeline.now;
-      })
-      .finally(() => {
-        over = true;
-      });
+    const running = this.#lock.withLock("job", maxHoldMs === undefined ? {} : { maxHoldMs }, async (lease) => {
+      held = checker.acquired(lease, this.#process, calledAt);
+      held.mayEnd = maxHoldMs !== undefined;
+      const until = timeline.now + forMs;
+      while (!over && this.#look(held) && timeline.now < until) await this.#process.sleep(profile.lookMs);
+      // Whoever runs the task lets go as soon as it ends.
+      held.mayEnd = true;
+      held.isReleased = true;
+      held.trustedUntil = timeline.now;
+    });
+    try {
+      await running;
+    } catch (error) {
+      if (maxHoldMs === undefined || !isLockError(error, "lost")) this.#expect(error);
+    }
+    over = true;
     if (held !== undefined) checker.released(held);
   }
 
@@ -228,9 +241,11 @@ export class Worker {
 
   /** What a lock may say when things go wrong; anything else is a fault of its own. */
   #expect(error: unknown, ...codes: readonly string[]): void {
-    const allowed = codes.length ? codes : ["contended", "timeout", "unavailable", "aborted", "lost", "config"];
+    const { profile, report } = this.#world;
+    const inTrouble = ["unavailable", "aborted", "lost", "config"];
+    const allowed = codes.length ? codes : ["contended", "timeout", ...(profile.countsRequests ? [] : inTrouble)];
     if (isLockError(error) && allowed.includes(error.code)) return;
-    this.#world.report("I0", error instanceof Error ? (error.stack ?? error.message) : String(error));
+    report("I0", error instanceof Error ? (error.stack ?? error.message) : String(error));
   }
 
   #draw(what: string, low: number, high: number): number {

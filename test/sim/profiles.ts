@@ -183,11 +183,11 @@ const short: LockProfile = {
 /** Long leases and clocks at the two ends of what is allowed. */
 const drift: LockProfile = {
   ...mixed,
-  leastProgress: 3,
+  leastProgress: 2,
   processes: 3,
   leaseMs: 30_000,
   waitMs: 0,
-  lengthMs: 150_000,
+  lengthMs: 100_000,
   thinkMs: [20, 200],
   holdMs: [60_000, 60_000],
   lookMs: 20,
@@ -230,10 +230,11 @@ const amnesia: LockProfile = {
 /** Nothing goes wrong, so that requests can be counted. */
 const lossless: LockProfile = {
   ...mixed,
-  leastProgress: 70,
+  leastProgress: 28,
   cycles: [
     ["hold", 2],
     ["poll", 2],
+    ["task", 1],
   ],
   holdMs: [0, 300],
   network: { ...mixed.network, faults: noFaults },
@@ -301,16 +302,22 @@ const profiles: Readonly<Record<string, Profile>> = {
   cache,
   /** Slow builds, short leases: most builds are overtaken. */
   overtaken: { ...cache, leastProgress: 58, leaseMs: 100, buildMs: [0, 600] },
-  /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
-  restored: { ...cache, leastProgress: 55, restores: 0.2, leaseMs: 2_000, trouble: { ...calm, freezeEveryMs: 3_000 } },
-  /** A request a process at a time, as on Workers: no reader shares another's build. */
-  cacheWorkers: {
+  /** The server forgets everything, again and again. */
+  forgetful: {
     ...cache,
-    leastProgress: 48,
-    processes: 8,
-    readers: 1,
-    isWorker: true,
-    trouble: { ...cache.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
+    leastProgress: 55,
+    trouble: { ...cache.trouble, restartEveryMs: 2_000, forgets: true },
+  },
+  /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
+  restored: {
+    ...cache,
+    leastProgress: 3,
+    leaseMs: 2_000,
+    buildMs: [0, 1_200],
+    changeEveryMs: 400,
+    replays: 0,
+    restores: 0.3,
+    trouble: { ...calm, freezeEveryMs: 3_000 },
   },
   /** Nothing goes wrong, in a crowd and for a single reader. */
   cacheCrowd: crowd,
@@ -320,7 +327,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   greedy3: { ...greedy, nodes: 3, lengthMs: 5_000, leastProgress: 2 },
   drift3: { ...drift, nodes: 3, leastProgress: 1, lengthMs: 75_000 },
   short3: { ...short, nodes: 3, leastProgress: 17 },
-  lossless3: { ...lossless, nodes: 3, leastProgress: 70 },
+  lossless3: { ...lossless, nodes: 3, leastProgress: 28 },
   workers3: { ...workers, nodes: 3, leastProgress: 9 },
   /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
   amnesia3: {
