@@ -27,7 +27,7 @@ export function newToken(random: Random): string {
 
 /** A number from `low` up to, not including, `high`. */
 export function uniform(random: Random, low: number, high: number): number {
-  return low + (high - low) * random.fill(new Uint8Array(4)).reduce((fraction, byte) => (fraction + byte) / 256, 0);
+  return low + ((high - low) * Number(`0x${hex(random.fill(new Uint8Array(4)))}`)) / 2 ** 32;
 }
 
 /** Two digits a byte. */

@@ -65,8 +65,8 @@ export const unknownRoundTrip: RoundTrip = { smoothedMs: undefined, variationMs:
 export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): RoundTrip {
   if (smoothedMs === undefined) return { smoothedMs: ms, variationMs: ms / 2, backOff: noBackOff };
   return {
-    smoothedMs: 0.875 * smoothedMs + 0.125 * ms,
-    variationMs: 0.75 * variationMs + 0.25 * Math.abs(smoothedMs - ms),
+    smoothedMs: smoothedMs + (ms - smoothedMs) / 8,
+    variationMs: variationMs + (Math.abs(smoothedMs - ms) - variationMs) / 4,
     backOff: noBackOff,
   };
 }
