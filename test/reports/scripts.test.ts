@@ -79,7 +79,7 @@ describe("E04 keys in different slots of a cluster", () => {
 describe("E05 keys that a script does not declare", () => {
   const keyless = ["TIME"];
   const allKeys = ["MGET", "DEL"];
-  const firstKey = ["GET", "SET", "PTTL", "PEXPIRE", "HMGET", "HSET", "HDEL"];
+  const firstKey = ["GET", "SET", "PTTL", "PEXPIRE", "HGETALL", "HMGET", "HSET", "HDEL"];
 
   test.for(scripts)(
     "E05 every key that $script.name touches is in KEYS, and nothing but keys is",
