@@ -100,7 +100,7 @@ export class CacheChecker implements Witness {
     if (this.#fencesGrow && fence > 0 && fences.has(fence))
       this.#report("C2", `two builds of ${key} have the fence ${fence}`);
     fences.add(fence);
-    const isAlone = [...building].every((other) => other <= voidUpTo);
+    const isAlone = fence <= voidUpTo || [...building].every((other) => other <= voidUpTo);
     if (this.#profile.buildsAlone && !isAlone) this.#report("C6", `two builds of ${key} run at once`);
     building.add(fence);
     return () => building.delete(fence);

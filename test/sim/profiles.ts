@@ -308,6 +308,15 @@ const profiles: Readonly<Record<string, Profile>> = {
     leastProgress: 55,
     trouble: { ...cache.trouble, restartEveryMs: 2_000, forgets: true },
   },
+  /** A request a process at a time, as on Workers: no reader shares another's build. */
+  cacheWorkers: {
+    ...cache,
+    leastProgress: 48,
+    processes: 8,
+    readers: 1,
+    isWorker: true,
+    trouble: { ...cache.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
+  },
   /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
   restored: {
     ...cache,
