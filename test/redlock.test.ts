@@ -73,6 +73,31 @@ describe("createRedlock()", () => {
     expect((await createRedlock(clients(6), {}, virtualEnvironment()).acquire("job")).remaining()).toBeGreaterThan(0);
   });
 
+  test("waits 100 ms at least for one of several nodes, and 250 ms for one alone", async () => {
+    for (const [count, leastMs] of [
+      [1, 250],
+      [3, 100],
+    ] as const) {
+      const { lock, clock } = world(count, {}, ({ verb }) => (verb === "extend" ? lost : undefined));
+      const lease = await lock.acquire("job");
+      await clock.advance(1);
+      const began = clock.monotonic;
+      await lockError(clock.until(lease.extend()), "unavailable");
+      expect(clock.monotonic - began).toBe(leastMs);
+    }
+  });
+
+  test("takes driftFactor off every lease", async () => {
+    for (const [driftFactor, left] of [
+      [undefined, 9_898],
+      [0, 9_998],
+      [0.1, 8_998],
+    ] as const) {
+      const { lock } = world(3, { driftFactor });
+      expect((await lock.acquire("job")).remaining()).toBe(left);
+    }
+  });
+
   test("over one node is the lock of one node: it chooses the fence, and a try finds what a lost reply granted", async () => {
     const { lock, clock, sent, run } = world(1, { waitMs: 0 }, ({ place, verb }) =>
       verb === "acquire" && place === 0 ? { lose: "reply" } : undefined,
@@ -172,6 +197,18 @@ describe("a Redlock's acquire()", () => {
     expect(lease.remaining()).toBe(9_500 - 97);
   });
 
+  test("a grant that comes late takes nothing back of what an extend has brought since", async () => {
+    const { lock, clock } = world(3, { leaseMs: 10_000 }, ({ node, verb }) => {
+      if (verb === "acquire") return node === 2 ? { replyMs: 900 } : undefined;
+      return node === 0 ? down : undefined;
+    });
+    const lease = await lock.acquire("job");
+    await clock.advance(500);
+    await lease.extend(60_000);
+    await clock.advance(500);
+    expect(lease.remaining()).toBe(60_000 - 602 - 500);
+  });
+
   test("a grant that comes after the release is not told, and was deleted", async () => {
     const { lock, clock, run, types } = world(3, {}, ({ node, verb }) =>
       node === 2 && verb === "acquire" ? { replyMs: 500 } : undefined,
@@ -230,6 +267,16 @@ describe("a round that is lost", () => {
     expect(clock.monotonic - last).toBeLessThanOrEqual(2_500);
     expect(clock.monotonic - last).toBeGreaterThan(0);
     expect(types()).toContain("rolled-back");
+  });
+
+  test("on giving up each round's roll-back is waited for, not the last one's alone", async () => {
+    const { lock, clock } = world(3, { waitMs: 0 }, ({ verb, place, command }) => {
+      if (verb === "acquire") return { answer: [-3, proposalOf(command), 0] };
+      return place === 0 ? { replyMs: 90 } : undefined;
+    });
+    const began = clock.monotonic;
+    await lockError(clock.until(lock.acquire("job")), "contended");
+    expect(clock.monotonic - began).toBe(90);
   });
 
   test("waitUntil receives its roll-back and the wait for stragglers, and giving up waits for neither", async () => {
@@ -313,7 +360,8 @@ describe("a Redlock's errors", () => {
     expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBe(2_000);
     await nodes[0]?.execute(["DEL", key]);
     expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBe(2_000);
-    await nodes[1]?.execute(["PERSIST", key]).catch(() => {});
+    for (const node of nodes.slice(1)) await node.execute(["SET", key, "theirs"]);
+    expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBeUndefined();
   });
 
   test("of an even number as well", async () => {
@@ -369,6 +417,14 @@ describe("a Redlock's errors", () => {
     expect(await two.run("EXISTS", key)).toEqual([0, 0, 0]);
   });
 
+  test("wrong credentials on one node do not end the waiting for another that is down", async () => {
+    const { lock, clock } = world(3, {}, ({ node, place }) => {
+      if (node === 0) return { fail: new ReplyError("NOAUTH Authentication required.") };
+      return node === 1 && place < 2 ? down : undefined;
+    });
+    expect((await clock.until(lock.acquire("job"))).remaining()).toBeGreaterThan(0);
+  });
+
   test("a lease that is too short is rolled back everywhere, tried again, and refused with the numbers", async () => {
     const { lock, clock, run, sentOf, types } = world(3, { leaseMs: 100, waitMs: 1_000 }, () => ({ replyMs: 80 }));
     const error = await lockError(clock.until(lock.acquire("job")), "config");
@@ -376,6 +432,8 @@ describe("a Redlock's errors", () => {
       /leaseMs is too short for a round trip of 80 ms: current value is 100, the least useful lease is \d+$/,
     );
     expect(types()).not.toContain("acquired");
+    for (const verb of ["acquire", "release"] as const)
+      expect(sentOf(verb).length).toBe(sentOf("acquire", 0).length * 3);
     expect(new Set(sentOf("acquire").map(({ command }) => tokenOf(command))).size).toBeGreaterThan(1);
     await clock.advance(1_000);
     expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
@@ -443,12 +501,13 @@ describe("a Redlock's fences", () => {
   });
 
   test("one node whose counter is far in the future stops nobody", async () => {
-    const { lock, clock, nodes, other } = world(3, { waitMs: 500 });
+    const { lock, clock, nodes, other } = world(3);
     await nodes[0]?.execute(["SET", `${key}:fence`, (clock.wall + 3 * day) * us]);
-    const held = await other.acquire("job", { leaseMs: 1_000 });
-    await lockError(clock.until(lock.acquire("job")), "timeout");
+    const held = await other.acquire("job", { leaseMs: 60_000 });
+    const waiting = lock.acquire("job");
+    await clock.advance(1_000);
     await held.release();
-    const lease = await lock.acquire("job");
+    const lease = await clock.until(waiting);
     expect(lease.fence).toBeGreaterThan(held.fence);
     expect(lease.fence).toBeLessThan((clock.wall + day) * us);
   });
@@ -549,6 +608,20 @@ describe("a Redlock's lease", () => {
     expect((await lockError(clock.until(lease.extend()), "lost")).lostBy).toBe("expired");
   });
 
+  test("is lost at once where the answer that tells so comes after its round was given up", async () => {
+    const { lock, clock, nodes, types } = world(5, {}, ({ node, verb }) =>
+      verb === "extend" ? [undefined, undefined, down, { replyMs: 50 }, { replyMs: 50 }][node] : undefined,
+    );
+    const lease = await lock.acquire("job");
+    await clock.advance(1);
+    for (const place of [0, 1, 3]) await nodes[place]?.execute(["DEL", key]);
+    await lockError(lease.extend(), "unavailable");
+    await clock.advance(49);
+    expect(types()).not.toContain("lost");
+    await clock.advance(1);
+    expect(types().at(-1)).toBe("lost");
+  });
+
   test("hears of a loss from an answer that comes after its round was decided", async () => {
     const { lock, clock, nodes, types } = world(3, {}, ({ node, verb }) =>
       verb === "extend" ? [undefined, undefined, { replyMs: 50 }][node] : undefined,
@@ -566,14 +639,16 @@ describe("a Redlock's lease", () => {
   });
 
   test("a node that has lost it counts for nothing, even if it says extended later", async () => {
-    const { lock, clock, nodes } = world(3);
+    const { lock, clock, nodes } = world(3, {}, ({ node, verb, place }) =>
+      verb === "extend" && node === 1 && place > 0 ? down : undefined,
+    );
     const lease = await lock.acquire("job");
     await clock.advance(1);
     await nodes[0]?.execute(["DEL", key]);
     await lease.extend();
     await nodes[0]?.execute(["SET", key, lease.token, "PX", 60_000]);
-    await nodes[1]?.execute(["DEL", key]);
-    await lockError(clock.until(lease.extend()), "lost");
+    await lockError(clock.until(lease.extend(60_000)), "unavailable");
+    expect(lease.remaining()).toBe(9_898);
   });
 
   test("a node without it counts for nothing where it was granted on the others only", async () => {
@@ -621,7 +696,9 @@ describe("a Redlock's release()", () => {
     ["expired", [0, 1, 2], [["DEL", key]]],
     ["released", [0], [["SET", key, "theirs"]]],
   ] as const)("says %s where nodes %o have been told %o", async ([outcome, places, [command]]) => {
-    const { lock, clock, nodes } = world(3);
+    const { lock, clock, nodes } = world(3, {}, ({ node, verb }) =>
+      verb === "release" ? { replyMs: node * 10 } : undefined,
+    );
     const lease = await lock.acquire("job");
     await clock.advance(1);
     for (const place of places) await nodes[place]?.execute([...command]);
