@@ -5,7 +5,6 @@ import { seededRandom } from "./support/virtual-clock.ts";
 afterEach(() => vi.unstubAllGlobals());
 
 describe("newToken()", () => {
-  // A12: some runtimes have neither randomUUID nor the Node module.
   test("needs nothing but getRandomValues, and makes 10 000 distinct tokens of a letter and 128 bits", () => {
     const { crypto } = globalThis;
     vi.stubGlobal("crypto", { getRandomValues: (bytes: Uint8Array<ArrayBuffer>) => crypto.getRandomValues(bytes) });
