@@ -50,8 +50,7 @@ export function replyOf({ status, text, json, retryAfterMs, token }: Body, answe
   if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
-  const reason = `it is none of Redis: current value is status ${status}, body "${shown}"`;
-  throw Object.assign(new Error(`Cannot read the reply as ${reason}`), { retryAfterMs });
+  throw Object.assign(new Error(`Cannot read the reply: status ${status}, body "${shown}"`), { retryAfterMs });
 }
 
 // Of what JSON can hold, Redis has no objects and no booleans.
@@ -59,9 +58,8 @@ function isReply(value: unknown): value is Reply {
   return Array.isArray(value) ? value.every(isReply) : value === null || /string|number/.test(typeof value);
 }
 
-/** An error of `fetch` as it is, unless it or its cause tells the token. */
-export function withoutToken(error: unknown, token: string): unknown {
-  const messages = [error, Object(error).cause].map((each) => String(Object(each).message));
-  const telling = messages.find((message) => message.includes(token));
-  return telling ? new Error(scrub(telling, [token])) : error;
+/** What `fetch` says, with its cause, where a refused connection is told, and without the token. */
+export function toldBy(error: unknown, token: string): Error {
+  const said = [error, Object(error).cause].map((each) => Object(each).message);
+  return new Error(scrub(said.filter(Boolean).join(": "), [token]));
 }

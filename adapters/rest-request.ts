@@ -42,9 +42,11 @@ export function urlOf(given: unknown): UrlParts | undefined {
 
 /** Refuses a setting. Neither a URL nor a token is shown: one may hold the other by mistake. */
 export function refused(option: "url" | "token", expected: string, given: unknown): LockError {
-  const text = String(given).trim();
-  const hidden = /^rediss?:/.test(text) ? "a redis URL" : "another text";
-  return configError(option, expected, typeof given === "string" && text ? hidden : text || "empty");
+  return configError(
+    option,
+    expected,
+    given && typeof given === "string" ? "another text" : String(JSON.stringify(given)),
+  );
 }
 
 /**

@@ -7,7 +7,7 @@ import { type CommandClient, type Signal, untilAborted } from "../src/command.ts
 import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
-import { type Body, readBody, replyOf, withoutToken } from "./rest-reply.ts";
+import { type Body, readBody, replyOf, toldBy } from "./rest-reply.ts";
 import { type RestRequest, type RestResponse, refused, uniqueBlanks, urlOf } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
@@ -63,9 +63,9 @@ export function restClient(options: RestClientOptions): CommandClient {
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
     const url = urlOf(options.url);
-    if (!url) throw refused("url", "the https URL of a REST API, without credentials", options.url);
+    if (!url) throw refused("url", "the URL of a REST API, without credentials", options.url);
     const token = String(options.token ?? "").trim(); // a line break often comes with it
-    if (!/^[!-~]+$/.test(token)) throw refused("token", "the REST token, in ASCII without white space", options.token);
+    if (!/^[!-~]+$/.test(token)) throw refused("token", "a REST token", options.token);
     if (signal?.aborted) throw signal.reason;
     sent += 1;
     const address = url.origin + url.pathname.replace(/\/+$/, "") + path;
@@ -77,14 +77,11 @@ export function restClient(options: RestClientOptions): CommandClient {
       ...(signal && { signal }),
       ...(cache && { cache }),
     };
-    const exchange = async (): Promise<Body> => {
-      try {
-        return await readBody(await (fetch ?? globalThis.fetch)(address, request), token);
-      } catch (error) {
-        throw withoutToken(error, token);
-      }
-    };
-    return untilAborted(exchange(), signal);
+    const answered = (async () => readBody(await (fetch ?? globalThis.fetch)(address, request), token))();
+    const told = answered.catch((error: unknown) => {
+      throw toldBy(error, token);
+    });
+    return untilAborted(told, signal);
   };
 
   return {

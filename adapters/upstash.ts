@@ -3,16 +3,8 @@
  *
  * @module
  */
-import {
-  type Command,
-  type CommandClient,
-  field,
-  isRedisText,
-  type Reply,
-  ReplyError,
-  toReply,
-  untilAborted,
-} from "../src/command.ts";
+import type { Command, CommandClient, Reply } from "../src/command.ts";
+import { field, isRedisText, ReplyError, toReply, untilAborted } from "../src/command.ts";
 import { LockError, scrub } from "../src/errors.ts";
 
 /** What is asked of @upstash/redis: a shape, so that the Node.js, Cloudflare and Fastly entries will do. */

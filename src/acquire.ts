@@ -85,7 +85,7 @@ export async function acquire(
       const mostMs = leftMs - (quorumTrip(nodes, quorum).smoothedMs ?? 0);
       if (mostMs <= leastMs) {
         if (!contended || !waitMs) throw error;
-        const reason = `another holds it, and no other try fits into waitMs: current value is ${waitMs}`;
+        const reason = `another holds it after ${waitMs} ms`;
         throw failure("timeout", "acquire", name, reason, { nodes: error.nodes, retryAfterMs, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;
@@ -108,7 +108,7 @@ export function granted(context: LockContext, grant: Omit<Grant, "flightMs">, co
   const whole = { ...grant, flightMs: flightMs(trip, leaseMs) };
   if (!isTooShort(usableMs(context, whole), leaseMs)) return { held: createLease(context, whole), cost };
   const reason =
-    `leaseMs is too short for a round trip of ${Math.ceil(cost.durationMs)} ms: current value is ${leaseMs}, ` +
-    `the least useful lease is ${leastUsefulLeaseMs(trip, driftFactor)}`;
+    `leaseMs ${leaseMs} is too short for a round trip of ${Math.ceil(cost.durationMs)} ms: ` +
+    `use ${leastUsefulLeaseMs(trip, driftFactor)} or more`;
   return { error: failure("config", "acquire", name, reason), cost };
 }

@@ -5,7 +5,6 @@
  */
 import type { Signal } from "./command.ts";
 import { type LockContext, settle } from "./context.ts";
-import { isLockError } from "./errors.ts";
 import { createHolding, type Grant, type Holding } from "./holding.ts";
 import { createRelease, type ReleaseOutcome } from "./release.ts";
 import { checkLeaseMs } from "./validate.ts";
@@ -115,7 +114,7 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
     const again = !holding.ending();
     return settle(
       context,
-      release().catch((error: unknown) => (again && isLockError(error, "unavailable") ? release() : undefined)),
+      release().then<unknown, unknown>(undefined, () => again && release()),
     );
   };
 

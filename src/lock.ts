@@ -90,7 +90,7 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
         const { fence, remainingMs } = reply;
         if (fence > largestFence) {
           cleanUp();
-          throw failure("config", "acquire", name, `its fence is no longer exact: current value is ${fence}`);
+          throw failure("config", "acquire", name, `its fence is above 2 ** 52`);
         }
         const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];
         const outcome = granted(context, { ...wanted, token, fence, holds }, cost);

@@ -81,14 +81,7 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
   let requests = 0;
   const send = (command: Command): Promise<Reply> => {
     requests += 1;
-    const commandSentAt = clock.now();
-    const sending = node.client.execute(command, { signal: timeUp.signal });
-    // One command is one round trip, and an answer that came too late tells it too.
-    const sample = (): void => {
-      node.trip = sampled(node.trip, msSince(clock, commandSentAt));
-    };
-    sending.then(sample, (error: unknown) => isReplyError(error) && sample());
-    return sending;
+    return node.client.execute(command, { signal: timeUp.signal });
   };
   const giveUp = (reason: string): void => timeUp.abort(new Error(reason));
   const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
@@ -102,7 +95,7 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
   try {
     if (signal?.aborted) throw new Error("aborted");
     const reply = script.decode(await untilAborted(runScript(node.client, question, send), timeUp.signal));
-    if (!reply) throw new Error("a reply of an unknown shape");
+    if (!reply) throw new Error("odd reply");
     said = { kind: "reply", reply };
   } catch (error) {
     if (isLockError(error, "config")) throw error;
@@ -111,7 +104,9 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
     cancelTimer();
     signal?.removeEventListener("abort", onAbort);
   }
-  return { ...said, from: node, sentAt, ms: msSince(clock, sentAt), requests };
+  const ms = msSince(clock, sentAt);
+  if (said.kind !== "unknown") node.trip = sampled(node.trip, ms);
+  return { ...said, from: node, sentAt, ms, requests };
 }
 
 /** What a node contributed, for errors and events. */

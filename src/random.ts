@@ -32,5 +32,5 @@ export function uniform(random: Random, low: number, high: number): number {
 
 /** Two digits a byte. */
 export function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return bytes.reduce((text, byte) => text + (byte + 256).toString(16).slice(1), "");
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CommandClient, Signal } from "./command.ts";
-import { configError, LockError } from "./errors.ts";
+import { configError, type LockError } from "./errors.ts";
 
 const longestMs = 365 * 86_400_000;
 
@@ -23,13 +23,13 @@ export function checkLeaseMs(value: number): void {
 export function checkName(option: string, value: string): string {
   // Two clients would send a lone surrogate as different bytes.
   const ok = typeof value === "string" && /^\P{Surrogate}+$/u.test(value);
-  check(ok, option, value, "a non-empty string without lone surrogates");
+  check(ok, option, value, "a non-empty, well-formed string");
   return value;
 }
 
 /** The prefix of all keys: a name, and free of what would move or hide the hash tag. */
 export function checkPrefix(value: string): string {
-  check(!/[{}%]/.test(checkName("prefix", value)), "prefix", value, "a string without { } or %");
+  check(!/[{}%]/.test(checkName("prefix", value)), "prefix", value, "free of { } and %");
   return value;
 }
 
@@ -51,7 +51,7 @@ export function checkClient(client: CommandClient): CommandClient {
   // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
   const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash", send: "bun" };
   const factory = Object.entries(factories).find(([method]) => has(method))?.[1] ?? "rest";
-  throw new LockError("config", `Cannot use the client as it has no execute method: wrap it with ${factory}Client`);
+  throw configError("the client", `wrapped, as by ${factory}Client`, typeof client);
 }
 
 /** The "config" error of an argument that is not what was expected. */

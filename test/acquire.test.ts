@@ -145,7 +145,7 @@ describe("acquire() whose reply makes no sense", () => {
   test.for(odd.map((answer) => [answer]))("%j is neither a grant nor contention", async ([answer]) => {
     const { lock, clock, run } = oneRedis({ waitMs: 0 }, { acquire: [{ answer }, { answer }] });
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toContain("a reply of an unknown shape");
+    expect(error.message).toContain("odd reply");
     expect(await run("EXISTS", key)).toBe(0);
   });
 
@@ -172,7 +172,7 @@ describe("acquire() whose reply makes no sense", () => {
     const { lock, clock, run } = oneRedis();
     await run("SET", `${key}:fence`, 2 ** 52);
     const error = await lockError(clock.until(lock.acquire("job")), "config");
-    expect(error.message).toBe(`Cannot acquire "job" as its fence is no longer exact: current value is ${2 ** 52 + 1}`);
+    expect(error.message).toBe('Cannot acquire "job" as its fence is above 2 ** 52');
     expect(await run("EXISTS", key)).toBe(0);
   });
 
@@ -279,9 +279,7 @@ describe("acquire() of a name that another holds", () => {
     await other.acquire("job", { leaseMs: 60_000 });
     const began = clock.monotonic;
     const error = await lockError(clock.until(lock.acquire("job", { waitMs: 3_000 })), "timeout");
-    expect(error.message).toBe(
-      'Cannot acquire "job" as another holds it, and no other try fits into waitMs: current value is 3000',
-    );
+    expect(error.message).toBe('Cannot acquire "job" as another holds it after 3000 ms');
     expect(error.cause).toMatchObject({ code: "contended", lockName: "job" });
     expect(clock.monotonic - began).toBeLessThanOrEqual(3_000);
   });
@@ -461,9 +459,9 @@ describe("acquire() of a lease that is too short for the way", () => {
     );
     const error = await lockError(clock.until(lock.acquire("job")), "config");
     expect(error.message).toMatch(
-      /^Cannot acquire "job" as leaseMs is too short for a round trip of 80 ms: current value is 100, the least useful lease is \d+$/,
+      /^Cannot acquire "job" as leaseMs 100 is too short for a round trip of 80 ms: use \d+ or more$/,
     );
-    const least = Number(/\d+$/.exec(error.message)?.[0]);
+    const least = Number(/use (\d+)/.exec(error.message)?.[1]);
     expect(least).toBeGreaterThan(240);
     await clock.advance(1_000);
     expect(await run("EXISTS", key)).toBe(0);

@@ -292,7 +292,7 @@ describe("options", () => {
     expect(() => createCache(client, { prefix: "a{b" })).toThrow("Cannot use prefix");
     expect(() => createCache(client, { observe: wrong })).toThrow("Cannot use observe");
     expect(() => createCache(client, { waitUntil: wrong })).toThrow("Cannot use waitUntil");
-    expect(() => createCache({} as unknown as typeof client)).toThrow("no execute method");
+    expect(() => createCache({} as unknown as typeof client)).toThrow("must be wrapped");
   });
 
   test("keeps entries under its prefix, one key each, in the slot of the data they are made of", async () => {

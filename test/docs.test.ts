@@ -1,6 +1,6 @@
 /** Holds the documents to the code: every snippet compiles and runs, and what they list is what there is. */
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -17,7 +17,8 @@ import { describeRedis, redisInstalled, startRedis, startRestServer } from "./su
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
-const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const pages = readdirSync(join(root, "docs")).map((file) => `docs/${file}`);
+const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pages];
 const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
 const snippets = [...documents, ...sources].flatMap((path) => snippetsOf(path, textOf(path)));
 /** Without what only lines up the columns of its tables. */
@@ -141,7 +142,8 @@ function fileOf({ name }: Snippet): string {
 /** A project with the package and the peers linked into it, and each snippet as a file. */
 async function snippetProject(): Promise<string> {
   const project = await mkdtemp(join(tmpdir(), "leasehold-docs-"));
-  const packages = [...Object.keys(manifest.peerDependencies), "@hono/node-server", "@types/node", "undici-types"];
+  const types = ["@types/node", "undici-types", "@cloudflare/workers-types"];
+  const packages = [...Object.keys(manifest.peerDependencies), "@hono/node-server", ...types];
   for (const name of [...packages, manifest.name]) {
     const link = join(project, "node_modules", name);
     await mkdir(dirname(link), { recursive: true });

@@ -109,11 +109,11 @@ describe("fencedSet()", () => {
   });
 
   test.for<[object, string]>([
-    [{ key: "" }, "key as it must be a non-empty string"],
+    [{ key: "" }, "key as it must be a non-empty, well-formed string"],
     [{ key: "a{b" }, 'key as it must be without braces, or with a hash tag: current value is "a{b"'],
     [{ key: "a}b" }, "key as it must be without braces"],
     [{ key: "{}x" }, "key as it must be without braces"],
-    [{ key: "\ud800" }, "key as it must be a non-empty string without lone surrogates"],
+    [{ key: "\ud800" }, "key as it must be a non-empty, well-formed string"],
     [{ value: 7 }, "value as it must be a string: current value is"],
     [{ value: undefined }, "value as it must be a string"],
     [{ fence: 0 }, "fence as it must be a safe integer from 1: current value is 0"],
@@ -149,7 +149,7 @@ describe("fencedSet()", () => {
     ["a lost reply", { lose: "reply" }, "unavailable", "timeout"],
     ["a lost request", { lose: "request" }, "unavailable", "timeout"],
     ["a reset", { fail: new Error("ECONNRESET") }, "unavailable", "ECONNRESET"],
-    ["an odd reply", { answer: "OK" }, "unavailable", "a reply of an unknown shape"],
+    ["an odd reply", { answer: "OK" }, "unavailable", "odd reply"],
     ["a full server", { fail: new ReplyError("OOM command not allowed") }, "unavailable", "OOM"],
     ["wrong credentials", { fail: new ReplyError("NOAUTH Authentication required.") }, "config", "NOAUTH"],
   ])("%s is an error, never true or false; the same call again is safe", async ([, fault, code, reason]) => {

@@ -155,7 +155,7 @@ describe("inspectLock() of several nodes", () => {
       ["node 1", "unknown", "timeout"],
       ["node 2", "held", undefined],
       ["node 3", "held", undefined],
-      ["lab", "unknown", "a reply of an unknown shape"],
+      ["lab", "unknown", "odd reply"],
       ["node 5", "held", undefined],
     ]);
   });

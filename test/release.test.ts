@@ -121,9 +121,9 @@ describe("release() without a definite answer", () => {
     [{ fail: new Error("ECONNRESET") }, "ECONNRESET"],
     [{ fail: new ReplyError("READONLY You can't write against a read only replica.") }, "READONLY"],
     [{ fail: new ReplyError("MISCONF Redis is configured to save RDB snapshots") }, "MISCONF"],
-    [{ answer: "OK" }, "a reply of an unknown shape"],
-    [{ answer: [1] }, "a reply of an unknown shape"],
-    [{ answer: 2 }, "a reply of an unknown shape"],
+    [{ answer: "OK" }, "odd reply"],
+    [{ answer: [1] }, "odd reply"],
+    [{ answer: 2 }, "odd reply"],
   ] as const)(
     "%o is unavailable, never a guess; the lease is over, and a second call settles it",
     async ([fault, reason]) => {

@@ -112,7 +112,7 @@ describe("functions, signals and clients", () => {
     ["restClient", null],
   ])("a raw client is told to be wrapped with %s", ([factory, value]) => {
     const message = refusal(() => Reflect.apply(checkClient, undefined, [value]));
-    expect(message).toMatch(/^Cannot use the client as it has no execute method: /);
+    expect(message).toMatch(/^Cannot use the client as it must be wrapped, as by /);
     expect(message).toContain(factory);
     expect(message).not.toContain("secret-token");
   });

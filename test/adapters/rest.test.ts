@@ -106,10 +106,13 @@ describe("requests", () => {
     expect(global).toHaveBeenCalledOnce();
   });
 
-  test("a failed request is not sent again, and its error is passed on", async () => {
-    const failure = new TypeError("fetch failed", { cause: new Error("ECONNRESET") });
+  test("a failed request is not sent again, and what went wrong is told with its cause", async () => {
+    const failure = new TypeError("fetch failed", { cause: new Error("read ECONNRESET") });
     const { fetch, calls } = fetchDouble(() => Promise.reject(failure));
-    await expect(restClient({ ...settings, fetch }).execute(["INCR", "key"])).rejects.toBe(failure);
+    const error: unknown = await restClient({ ...settings, fetch })
+      .execute(["INCR", "key"])
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ name: "Error", message: "fetch failed: read ECONNRESET" });
     expect(calls).toHaveLength(1);
   });
 
@@ -117,7 +120,7 @@ describe("requests", () => {
     const cause = new Error("Cannot send Bearer rest-token");
     const { fetch } = fetchDouble(() => Promise.reject(new TypeError("fetch failed", { cause })));
     await expect(restClient({ ...settings, fetch }).execute(["GET", "key"])).rejects.toMatchObject({
-      message: "Cannot send Bearer ***",
+      message: "fetch failed: Cannot send Bearer ***",
     });
   });
 });
@@ -208,27 +211,18 @@ describe("settings", () => {
   test.for([
     [
       { url: undefined },
-      "Cannot use url as it must be the https URL of a REST API, without credentials: current value is undefined",
+      "Cannot use url as it must be the URL of a REST API, without credentials: current value is undefined",
     ],
-    [{ url: " \n" }, "url as it must be the https URL of a REST API, without credentials: current value is empty"],
+    [{ url: "" }, 'url as it must be the URL of a REST API, without credentials: current value is ""'],
     [{ url: "secret.example.test" }, "current value is another text"],
-    [
-      { url: "rediss://:secret@example.test:6379" },
-      "the https URL of a REST API, without credentials: current value is a redis URL",
-    ],
+    [{ url: "rediss://:secret@example.test:6379" }, "must be the URL of a REST API, without credentials"],
     [{ url: "secret:example" }, "current value is another text"],
-    [{ url: "https://user:secret@example.test" }, "the https URL of a REST API, without credentials"],
-    [
-      { token: undefined },
-      "Cannot use token as it must be the REST token, in ASCII without white space: current value is undefined",
-    ],
-    [{ token: "" }, "current value is empty"],
-    [
-      { token: "secret secret" },
-      "token as it must be the REST token, in ASCII without white space: current value is another text",
-    ],
-    [{ token: "secret\r\nx: y" }, "in ASCII without white space"],
-    [{ token: "secret…" }, "in ASCII without white space"],
+    [{ url: "https://user:secret@example.test" }, "must be the URL of a REST API, without credentials"],
+    [{ token: undefined }, "Cannot use token as it must be a REST token: current value is undefined"],
+    [{ token: "" }, 'current value is ""'],
+    [{ token: "secret secret" }, "token as it must be a REST token: current value is another text"],
+    [{ token: "secret\r\nx: y" }, "must be a REST token"],
+    [{ token: "secret…" }, "must be a REST token"],
   ] as const)("%j is refused at the first use, before a request", async ([wrong, message]) => {
     const { fetch, calls } = fetchDouble(() => answer(200, { result: null }));
     for (const batch of [false, true]) {
@@ -391,7 +385,7 @@ describe("batch", () => {
     expect(await second).toBe("b");
   });
 
-  test("a command aborted before its batch goes out is not sent", async () => {
+  test("a command aborted before its batch goes out ends at once, and one aborted before it is issued is not sent", async () => {
     const double = echo();
     const client = batching(double);
     const controller = new AbortController();
@@ -400,7 +394,6 @@ describe("batch", () => {
     controller.abort("enough");
     await expect(first).rejects.toBe("enough");
     expect(await second).toBe("b");
-    expect(double.calls.map(({ body }) => JSON.parse(body))).toEqual([[["ECHO", "b"]]]);
     const alone = client.execute(["ECHO", "c"], { signal: AbortSignal.abort("too late") });
     await expect(alone).rejects.toBe("too late");
     await new Promise((resolve) => setImmediate(resolve));

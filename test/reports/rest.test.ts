@@ -188,7 +188,7 @@ describe("F10 bodies that are no JSON", () => {
       .catch((reason: unknown) => reason);
     expect(error).not.toBeInstanceOf(SyntaxError);
     const { message } = error as Error;
-    const [, quoted = "none"] = /current value is status \d+, body "(.*)"$/.exec(message) ?? [];
+    const [, quoted = "none"] = /: status \d+, body "(.*)"$/.exec(message) ?? [];
     expect(message).toContain(`status ${status}`);
     expect(quoted.length).toBeLessThanOrEqual(200);
     expect(page.replaceAll("rest-token", "***").startsWith(quoted.replace("…", ""))).toBe(true);
