@@ -1,0 +1,88 @@
+/** Unit tests run on a virtual clock: only what has a real server, runtime or process on its other side may wait for one. */
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { readSource, type SourceFile, sourcesUnder } from "./architecture/source.ts";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const files = sourcesUnder(root, ["test"]);
+
+/** Who may wait, and for what. */
+const waiting: Readonly<Record<string, string>> = {
+  "test/adapters/rest-server.test.ts": "a Hono app has read a request",
+  "test/cache/stress.test.ts": "reads and builds overlap on a real Redis",
+  "test/cache/transports.test.ts": "builds overlap on a real Redis",
+  "test/clock.test.ts": "nothing: it is sleep() that is tested, on a virtual clock",
+  "test/examples/cloudflare-cache.test.ts": "a Worker in workerd is in the midst of a rebuild",
+  "test/redlock/fleet.ts": "real servers start, hang and are far away",
+  "test/redlock/servers.test.ts": "late answers of real servers have come in",
+  "test/reports/fencing.test.ts": "a lease on a real Redis ends",
+  "test/reports/lock-transport.test.ts": "a real server closes an idle socket",
+  "test/reports/scripts.test.ts": "a real Redis Cluster is up",
+  "test/runtimes/scenario.ts": "a runtime's own timers do their work",
+  "test/runtimes/workers/smoke.ts": "the timers of workerd do their work",
+  "test/runtimes/workers/workers.test.ts": "work behind the response has ended in workerd",
+  "test/support/cluster.ts": "a real Redis Cluster is up",
+  "test/support/program.ts": "a process that hangs is killed",
+};
+
+const waits = ["setTimeout", "setInterval", "sleep", "AbortSignal.timeout", "Atomics.wait"];
+const polls = ["vi.waitFor", "vi.waitUntil", "expect.poll"];
+
+/** The ways in which a file can let real time pass, by the names that it uses; what is in a text or a comment is none. */
+function waitsIn({ words, imports }: SourceFile): string[] {
+  const timers = imports.filter((specifier) => /^(node:)?timers(\/promises)?$/.test(specifier));
+  return [...[...waits, ...polls].filter((word) => words.has(word)), ...timers];
+}
+
+/** One sentence for each file that waits and may not, and for each that may and does not. */
+function findings(sources: readonly SourceFile[]): string[] {
+  const found = new Map(sources.map((source) => [source.path, waitsIn(source)]));
+  return [
+    ...[...found]
+      .filter(([path, ways]) => ways.length > 0 && !Object.hasOwn(waiting, path))
+      .map(([path, ways]) => `${path} waits in real time: ${ways.join(", ")}`),
+    ...Object.keys(waiting)
+      .filter((path) => (found.get(path) ?? []).length === 0)
+      .map((path) => `${path} waits no longer: take it off the list`),
+  ];
+}
+
+test("no unit test waits in real time", () => {
+  expect(files.filter(({ path }) => path.endsWith(".test.ts")).length).toBeGreaterThan(40);
+  expect(findings(files)).toEqual([]);
+});
+
+test.for([
+  "await new Promise((resolve) => setTimeout(resolve, 5));",
+  "globalThis.setTimeout(done, 5);",
+  "globalThis['setInterval'](done, 5);",
+  "const { setTimeout } = globalThis;",
+  'import { setTimeout as pause } from "node:timers/promises";',
+  'import timers from "timers/promises";',
+  'const { setTimeout: pause } = await import("node:timers/promises");',
+  'import { sleep } from "../src/clock.ts";',
+  "await sleep(5);",
+  "const signal = AbortSignal.timeout(5);",
+  "Atomics.wait(cell, 0, 0, 5);",
+  "await vi.waitFor(() => expect(done).toBe(true));",
+  "await expect.poll(() => done).toBe(true);",
+])("a unit test with the line %s is refused", (line) => {
+  const breach = readSource("test/lock.test.ts", line);
+  expect(findings([...files.filter(({ path }) => path !== breach.path), breach])).toHaveLength(1);
+});
+
+test.for([
+  "await clock.advance(5_000);",
+  'vi.stubGlobal("setTimeout", fake);',
+  'vi.spyOn(globalThis, "setTimeout");',
+  "const text = 'await sleep(5)'; // setTimeout(done, 5)",
+  "const timings = { setTimeout: 5 }; timings.setTimeout; clock.sleep;",
+])("a unit test with the line %s is none that waits", (line) => {
+  expect(waitsIn(readSource("test/lock.test.ts", line))).toEqual([]);
+});
+
+test("a file that waits no longer must leave the list", () => {
+  const path = "test/clock.test.ts";
+  const calm = [...files.filter((file) => file.path !== path), readSource(path, "")];
+  expect(findings(calm)).toEqual([`${path} waits no longer: take it off the list`]);
+});
