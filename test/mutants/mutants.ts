@@ -147,7 +147,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "mixed",
-    invariants: ["I1", "I3"],
+    invariants: ["I1", "I3", "I4"],
   },
   M15: {
     mistake: "silence is taken for success",
@@ -160,7 +160,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "mixed",
-    invariants: ["I1", "I3"],
+    invariants: ["I1", "I3", "I4"],
   },
   M17: {
     mistake: "a fence is one more than the last, whatever the time",
@@ -340,7 +340,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     mistake: "half of the nodes are taken for a majority",
     patches: [{ file: "src/validity.ts", find: "return Math.floor(n / 2) + 1;", replace: "return Math.floor(n / 2);" }],
     profile: "mixed5",
-    invariants: ["I1", "I3"],
+    invariants: ["I1", "I3", "I4"],
   },
   M10: {
     mistake: "what one node extends counts for all",
@@ -352,7 +352,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "mixed3",
-    invariants: ["I1", "I3"],
+    invariants: ["I1", "I3", "I12"],
   },
   M11: {
     mistake: "each node counts by itself, and the fence is the largest count",
@@ -418,7 +418,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "fickle5",
-    invariants: ["I1", "I2", "I3"],
+    invariants: ["I1", "I2", "I3", "I14"],
   },
   "first-answers": {
     mistake: "a release settles at q answers of any kind",
@@ -455,7 +455,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       { file: "src/scripts/entry.ts", find: "h.t == ARGV[1] and h.lf == ARGV[2]", replace: "h.t == ARGV[1]" },
     ],
     profile: "cache",
-    invariants: ["C1"],
+    invariants: ["C1", "C4"],
   },
   "no-token-check": {
     mistake: "a commit needs its fence only, which a server that came back from a snapshot can give again",

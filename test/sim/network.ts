@@ -10,6 +10,8 @@ export interface NetworkSettings {
   /** Median of one way, and its spread. */
   readonly oneWayMs: number;
   readonly sigma: number;
+  /** How much longer each way to the last of several nodes takes. */
+  readonly farMs: number;
   /** One reply in eight takes longer by up to this, though the node has answered in time. */
   readonly slowReplyMs: number;
   /** How often each goes wrong, from 0 to 1. */
@@ -112,14 +114,15 @@ export class Network {
 
   /** Sends all copies of a request. */
   #send(message: Message, name: string, command: Command, settle: (said: Said) => void): void {
-    const { process } = message;
+    const { process, node } = message;
     const fate = this.#fate;
     const odds = this.#settings.faults;
     // A transport that tries again by itself, below the client: whichever reply is first counts.
     const goesAgain = fate.fault(`repeat ${name}`, odds.repeat);
     const hears = (copy: number, last: boolean, said: Said): void => {
-      const lost = fate.fault(`drop reply ${name}#${copy}`, odds["drop reply"]);
-      const at = this.#timeline.now + this.#wayMs(`back ${name}#${copy}`) + this.#slowMs(`slow ${name}#${copy}`);
+      const lost = process.cutOff.has(node) || fate.fault(`drop reply ${name}#${copy}`, odds["drop reply"]);
+      const at =
+        this.#timeline.now + node.farMs + this.#wayMs(`back ${name}#${copy}`) + this.#slowMs(`slow ${name}#${copy}`);
       // A hidden try hides the failure of the one before.
       if (said.error !== undefined && !last) return;
       if (lost && fate.fault(`reset ${name}#${copy}`, last ? odds.reset : 0))
@@ -127,8 +130,8 @@ export class Network {
       else if (!lost) process.at(at, () => settle(this.#spoilt(`${name}#${copy}`, said)));
     };
     const transmit = (copy: number, last: boolean): void => {
-      if (fate.fault(`drop request ${name}#${copy}`, odds["drop request"])) return;
-      this.#timeline.after(this.#wayMs(`there ${name}#${copy}`), () => {
+      if (process.cutOff.has(node) || fate.fault(`drop request ${name}#${copy}`, odds["drop request"])) return;
+      this.#timeline.after(node.farMs + this.#wayMs(`there ${name}#${copy}`), () => {
         hears(copy, last, this.#arrive(message, command, fate.fault(`error ${name}#${copy}`, odds.error)));
       });
     };
@@ -141,7 +144,9 @@ export class Network {
     // A proxy that has sent it twice: nobody reads the second reply.
     if (fate.fault(`duplicate ${name}`, odds.duplicate)) {
       const lateMs = 8_000 * fate.chance(`duplicate when ${name}`) ** 3;
-      this.#timeline.after(this.#wayMs(`there ${name}#0`) + lateMs, () => this.#arrive(message, command, false));
+      this.#timeline.after(node.farMs + this.#wayMs(`there ${name}#0`) + lateMs, () =>
+        this.#arrive(message, command, false),
+      );
     }
   }
 

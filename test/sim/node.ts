@@ -22,6 +22,8 @@ export class SimNode {
   readonly label: string;
   readonly rate: number;
   isDown: boolean = false;
+  /** How much longer each way to it takes than to others. */
+  farMs: number = 0;
   readonly #timeline: Timeline;
   readonly #redis = new FullKeyspace();
   #offMs: number;

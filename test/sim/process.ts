@@ -2,6 +2,7 @@
 import type { Clock, Stamp } from "../../src/clock.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { Fate } from "./fate.ts";
+import type { SimNode } from "./node.ts";
 import type { Timeline } from "./timeline.ts";
 
 export interface ProcessSettings {
@@ -26,6 +27,8 @@ export class Process {
   cycle = 0;
   /** Frozen: no timer fires and no reply is read. */
   isFrozen = false;
+  /** Nodes that it can neither reach nor hear. */
+  readonly cutOff: Set<SimNode> = new Set<SimNode>();
   /** How long it has been frozen in all. */
   frozenMs = 0;
   /** Adds up what its clocks did that time did not. */

@@ -60,6 +60,8 @@ export interface Trouble {
   readonly freezeEveryMs: number;
   /** A client's wall clock is set by up to a minute. */
   readonly clientStepEveryMs: number;
+  /** A process and a node neither reach nor hear each other for up to 4 s. */
+  readonly cutOffEveryMs: number;
   /** So many nodes step their clocks and forget; the others only restart. */
   readonly fickleNodes: number;
   readonly serverStepEveryMs: number;
@@ -102,6 +104,7 @@ const faulty: NetworkSettings["faults"] = {
 const calm: Trouble = {
   freezeEveryMs: 0,
   clientStepEveryMs: 0,
+  cutOffEveryMs: 0,
   fickleNodes: Infinity,
   serverStepEveryMs: 0,
   serverStepMs: 0,
@@ -132,12 +135,13 @@ const mixed: LockProfile = {
     ["abandon", 1],
     ["sleep", 1],
   ],
-  network: { oneWayMs: 8, sigma: 0.35, slowReplyMs: 0, faults: faulty },
+  network: { oneWayMs: 8, sigma: 0.35, farMs: 0, slowReplyMs: 0, faults: faulty },
   rates: "random",
   trouble: {
     ...calm,
     freezeEveryMs: 6_000,
     clientStepEveryMs: 8_000,
+    cutOffEveryMs: 20_000,
     restartEveryMs: 15_000,
     fullEveryMs: 12_000,
     intruderEveryMs: 6_000,
@@ -151,10 +155,10 @@ const mixed: LockProfile = {
 /** Holders act each millisecond until they may not, among many who poll; replies are slow. */
 const greedy: LockProfile = {
   ...mixed,
-  leastProgress: 5,
+  leastProgress: 3,
   processes: 6,
   waitMs: 0,
-  lengthMs: 8_000,
+  lengthMs: 6_000,
   thinkMs: [2, 10],
   holdMs: [2_000, 2_000],
   lookMs: 1,
@@ -176,18 +180,18 @@ const short: LockProfile = {
     ["hold", 4],
     ["extend", 1],
   ],
-  network: { oneWayMs: 10, sigma: 0.8, slowReplyMs: 260, faults: { ...faulty, tail: 0.3 } },
+  network: { oneWayMs: 10, sigma: 0.8, farMs: 0, slowReplyMs: 260, faults: { ...faulty, tail: 0.3 } },
   trouble: calm,
 };
 
 /** Long leases and clocks at the two ends of what is allowed. */
 const drift: LockProfile = {
   ...mixed,
-  leastProgress: 2,
+  leastProgress: 1.2,
   processes: 3,
   leaseMs: 30_000,
   waitMs: 0,
-  lengthMs: 100_000,
+  lengthMs: 70_000,
   thinkMs: [20, 200],
   holdMs: [60_000, 60_000],
   lookMs: 20,
@@ -332,11 +336,15 @@ const profiles: Readonly<Record<string, Profile>> = {
   cacheCrowd: crowd,
   cacheLossless: { ...crowd, leastProgress: 45, processes: 3, readers: 1, countsRequests: true },
   mixed3: { ...mixed, nodes: 3, leastProgress: 14 },
-  mixed5: { ...mixed, nodes: 5, leastProgress: 13 },
-  greedy3: { ...greedy, nodes: 3, lengthMs: 5_000, leastProgress: 2 },
-  drift3: { ...drift, nodes: 3, leastProgress: 1, lengthMs: 75_000 },
-  short3: { ...short, nodes: 3, leastProgress: 17 },
-  lossless3: { ...lossless, nodes: 3, leastProgress: 28 },
+  /** With an even number of nodes no majority is bare. */
+  mixed4: { ...mixed, nodes: 4, lengthMs: 12_000, leastProgress: 6 },
+  /** One of three nodes is on another continent. */
+  far3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, network: { ...mixed.network, farMs: 150 } },
+  mixed5: { ...mixed, nodes: 5, lengthMs: 12_000, leastProgress: 6 },
+  greedy3: { ...greedy, nodes: 3, lengthMs: 3_500, leastProgress: 1 },
+  drift3: { ...drift, nodes: 3, lengthMs: 40_000, leastProgress: 0.7 },
+  short3: { ...short, nodes: 3, lengthMs: 8_000, leastProgress: 6 },
+  lossless3: { ...lossless, nodes: 3, lengthMs: 8_000, leastProgress: 9 },
   workers3: { ...workers, nodes: 3, leastProgress: 9 },
   /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
   amnesia3: {
@@ -351,7 +359,8 @@ const profiles: Readonly<Record<string, Profile>> = {
     ...mixed,
     nodes: 5,
     quorum: 4,
-    leastProgress: 6,
+    lengthMs: 12_000,
+    leastProgress: 2,
     trouble: {
       ...mixed.trouble,
       fickleNodes: 1,

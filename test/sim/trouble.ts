@@ -28,6 +28,12 @@ export function makeTrouble(stage: Stage, trouble: Trouble): void {
     often(stage, `step ${process.name}`, isSleeper ? 0 : trouble.clientStepEveryMs, (what) => {
       process.step(fate.uniform(`${what} ms`, -60_000, 60_000));
     });
+    for (const node of nodes) {
+      often(stage, `cut off ${process.name} from ${node.label}`, trouble.cutOffEveryMs, (what) => {
+        process.cutOff.add(node);
+        timeline.after(fate.uniform(`${what} ms`, 100, 4_000), () => void process.cutOff.delete(node));
+      });
+    }
   }
   for (const [place, node] of nodes.entries()) {
     const isFickle = place < trouble.fickleNodes;

@@ -49,6 +49,7 @@ export function createWorld(profile: Profile, seed: number, options: RunOptions)
     const label = `n${place}`;
     return new SimNode(label, timeline, rateOf(fate, profile, label, 1), skewOf(fate, profile, label));
   });
+  for (const node of nodes.slice(1).slice(-1)) node.farMs = profile.network.farMs;
   const processes = Array.from({ length: options.processes ?? profile.processes }, (_, place) => {
     const name = `p${place}`;
     return new Process(name, timeline, fate, {
