@@ -102,9 +102,9 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
       await holding.extend(leaseMs, "extended");
       return lease;
     },
-    async release() {
+    release() {
       const released = release();
-      void settle(context, released);
+      void settle(context, released); // so that it may also be left unawaited: trouble goes to the observer
       return released;
     },
   };

@@ -48,7 +48,7 @@ export type Said<Result> = {
       readonly reason: string;
       /** Redis' own code, such as "OOM". */
       readonly code: string;
-      /** Credentials and quotas are not mended by asking again: the code to fail with. Nothing ran. */
+      /** The code to fail with where neither another try nor a roll-back would be let through: credentials, quotas. */
       readonly final: "config" | "unavailable" | undefined;
     }
   | { readonly kind: "unknown"; readonly reply?: undefined; readonly reason: string; readonly final?: undefined }

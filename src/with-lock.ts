@@ -41,7 +41,7 @@ export async function runUnderLease<T>(
     const result = await new Promise<T>((resolve, reject) => {
       const endHold = (): void => {
         holding.end("maxHold");
-        reject(holding.lostError());
+        if (holding.ending() !== "released") reject(holding.lostError()); // else the task has let go by itself
       };
       if (maxHoldMs) cancels.push(clock.after(maxHoldMs, false, endHold));
       (async () => task(lease))().then(resolve, reject);

@@ -184,6 +184,17 @@ describe("withLock() that loses the lock", () => {
 });
 
 describe("maxHoldMs", () => {
+  test("says nothing of a task that has let go by itself", async () => {
+    const { lock, clock, events } = oneRedis();
+    const running = lock.withLock("job", { maxHoldMs: 5_000 }, async (lease) => {
+      await lease.release();
+      await lasting(clock, 6_000);
+      return "done";
+    });
+    expect(await clock.until(running)).toBe("done");
+    expect(events.map(({ type }) => type)).toEqual(["acquired", "released"]);
+  });
+
   test("ends the renewing and rejects lost at once, while the task is still running", async () => {
     const { lock, clock, run, events, verbs } = oneRedis({ leaseMs: 1_000 });
     let lease: Lease | undefined;
