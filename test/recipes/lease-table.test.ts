@@ -6,7 +6,7 @@ import { faultyClient } from "../support/faulty-client.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 import { leaseTable, leftMs, typicalTrip } from "./lease-table.ts";
 
-const page = readFileSync(new URL("../../docs/redlock.md", import.meta.url), "utf8");
+const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
 /** The table in the page that begins with this cell, one string a row. */
 function tableIn(text: string, firstCell: string): string[] {
@@ -16,8 +16,8 @@ function tableIn(text: string, firstCell: string): string[] {
   return rows.slice(start, end);
 }
 
-test("the page on Redlock has the table of leases that validity.ts computes", () => {
-  expect(tableIn(page, "round trip")).toEqual(leaseTable());
+test.each(["docs/redlock.md", "README.md"])("%s has the table of leases that validity.ts computes", (path) => {
+  expect(tableIn(textOf(path), "round trip")).toEqual(leaseTable());
 });
 
 test.each([1, 20, 80, 300])("a holder has what the table says at a round trip of %s ms", async (ms) => {
