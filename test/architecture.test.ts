@@ -125,6 +125,7 @@ describe("the text", () => {
     "const now = Date.now();",
     "const at = globalThis.performance.now();",
     "const { performance } = globalThis;",
+    "const { performance: timer } = globalThis;",
     "setTimeout(done, 5);",
     "globalThis['setTimeout'](done, 5);",
     "const id = source.randomUUID();",

@@ -18,8 +18,8 @@ export interface SourceFile {
   readonly exampleImports: readonly string[];
   readonly functions: readonly { readonly name: string; readonly lines: number }[];
   /**
-   * Every name that is not the name of a property; of each `object.property` also ".property" and "object.property",
-   * and of those of `globalThis` "property".
+   * Every name that is not the name of a property, or is one that a pattern takes out of an object; of each
+   * `object.property` also ".property" and "object.property", and of those of `globalThis` "property".
    */
   readonly words: ReadonlySet<string>;
 }
@@ -70,6 +70,11 @@ export function readSource(path: string, text: string): SourceFile {
       if (owner === "globalThis") words.push(name);
     },
     Property: (node) => node.shorthand || addKey(node),
+    ObjectPattern({ properties }) {
+      for (const part of properties) {
+        if (part.type === "Property" && part.key.type === "Identifier") words.push(part.key.name);
+      }
+    },
     MethodDefinition: addKey,
     PropertyDefinition: addKey,
     TSPropertySignature: addKey,
