@@ -7,7 +7,8 @@ import { ioredisClient } from "../adapters/ioredis.ts";
 import { createCache } from "../src/cache.ts";
 import type { CommandClient } from "../src/command.ts";
 import { fencedSet } from "../src/fence.ts";
-import { fenceKeyOf, lockKeys } from "../src/keys.ts";
+import { inspectLock } from "../src/inspect.ts";
+import { cacheKey, fenceKeyOf, lockKeys } from "../src/keys.ts";
 import { createLock } from "../src/lock.ts";
 import { acquireScript } from "../src/scripts/acquire.ts";
 import { lockContract } from "./contract/lock.ts";
@@ -116,6 +117,23 @@ for (const [name, connect] of Object.entries(instances)) {
         }),
         { numRuns: 2, endOnFailure: true },
       );
+    });
+
+    const reported = ["a", "user:{1}:x", "{}", "x}y{z", "{a}{b}", "日本"];
+    test.for(reported)("E04 the lock and the cache of %j share a slot, and all operations work there", async (name) => {
+      const { lock: key, fence, tombstone } = lockKeys("lock", name);
+      await expectOneSlot(key, fence, tombstone("t1"), cacheKey("cache", name));
+      const lock = createLock(client);
+      const lease = await lock.acquire(name);
+      expect(await lock.tryAcquire(name)).toBeNull();
+      await lease.extend(60_000);
+      expect(await inspectLock(client, name)).toMatchObject({ held: true, token: lease.token, fence: lease.fence });
+      const cache = createCache(client);
+      expect(await cache.get(name, { freshMs: 60_000 }, () => 1)).toBe(1);
+      expect((await cache.peek(name))?.value).toBe(1);
+      await cache.invalidate(name);
+      expect(await cache.set(name, 2, { freshMs: 60_000 })).toBe(true);
+      expect(await lease.release()).toBe("released");
     });
 
     test("E04 a hundred entries of a cache are built, read, set and invalidated at once", async () => {
