@@ -40,9 +40,10 @@ const mostNodesOnWorkers = 5;
  * once a quorum has granted it, so the lock goes on while a minority of the nodes is slow, silent or gone, and costs as
  * many requests as there are nodes. Over one node it is `createLock`.
  *
- * Promised: as for `createLock`, and fences grow from holder to holder across all quorums as long as the nodes keep their
- * data. Not promised: anything once as many nodes have lost a live lease, or have stepped their clocks, as two quorums
- * have in common at least (one with a majority of an odd number): there `fence` protects what checks it.
+ * Promised: as for `createLock`, and fences that grow from holder to holder across all quorums as long as the nodes keep
+ * their data. Not promised: anything once every node that two quorums share has forgotten a live lease or stepped its
+ * clock. With a bare majority of 3 or 5 nodes a single one may be enough; a higher `quorum` makes it more, and `fence`
+ * protects what checks it.
  *
  * @throws LockError "config" when an option is out of bounds, a client is none or given twice, or none is given
  *

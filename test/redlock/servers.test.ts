@@ -180,6 +180,42 @@ describeRedis("a Redlock over five servers", () => {
     return heard;
   }
 
+  test("a crowd has it one at a time, with growing fences, while one server after the other hangs or restarts empty", async () => {
+    const fences: number[] = [];
+    let [holders, most, over] = [0, 0, false];
+    const lane = async (): Promise<void> => {
+      // One more than a majority, as a server that restarts empty forgets.
+      const lock = createRedlock(clients, { quorum: 4, leaseMs: 4_000, waitMs: 500 });
+      while (!over) {
+        await lock
+          .withLock("crowd", async ({ fence }) => {
+            holders += 1;
+            most = Math.max(most, holders);
+            fences.push(fence);
+            await sleep(2);
+            holders -= 1;
+          })
+          .catch((error: unknown) =>
+            expect(error).toMatchObject({ code: expect.stringMatching(/timeout|unavailable/) }),
+          );
+      }
+    };
+    const lanes = [1, 2, 3, 4, 5, 6].map(lane);
+    for (const ship of ships) {
+      ship.hang();
+      await sleep(200);
+      ship.resume();
+      await ship.kill();
+      await ship.restart();
+      await sleep(200);
+    }
+    over = true;
+    await Promise.all(lanes);
+    expect(most).toBe(1);
+    expect(fences.length).toBeGreaterThan(5);
+    expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
+  });
+
   test("no key survives its lease, on a server that hung meanwhile neither", async () => {
     const lock = createRedlock(clients, { leaseMs: 600, waitMs: 0 });
     at(1).roundTripMs = 300;
