@@ -32,6 +32,8 @@ interface Data {
   /** The last election that was won, as it was sent, and its fence. */
   winner: Call | undefined;
   winnerFence: number;
+  /** The tokens of all that were won. */
+  readonly winners: Set<string>;
   highestStored: number;
   /** Elections up to this fence are void. */
   voidUpTo: number;
@@ -67,16 +69,16 @@ export class CacheChecker implements Witness {
     const key = /\{(.*)\}/.exec(name)?.[1] ?? name;
     let data = this.#data.get(key);
     if (data === undefined) {
-      const [fences, building] = [new Set<number>(), new Set<number>()];
       data = {
         version: 0,
         floor: 0,
         winner: undefined,
         winnerFence: 0,
+        winners: new Set(),
         highestStored: 0,
         voidUpTo: 0,
-        fences,
-        building,
+        fences: new Set(),
+        building: new Set(),
       };
       this.#data.set(key, data);
     }
@@ -118,8 +120,9 @@ export class CacheChecker implements Witness {
   }
 
   before(node: SimNode, { verb, key, token }: Call): void {
-    const { winner, winnerFence } = this.of(key);
-    if (verb !== "elect" || winner === undefined || winner.token === token) return;
+    const { winner, winnerFence, winners } = this.of(key);
+    // A second copy of an old election that is given its old fence as well is no other election to anybody.
+    if (verb !== "elect" || winner === undefined || winners.has(token)) return;
     this.#looks += 1;
     if (!this.#fate.fault(`restore ${key} ${this.#looks}`, this.#profile.restores)) return;
     node.restart(true);
@@ -136,6 +139,7 @@ export class CacheChecker implements Witness {
     if (node.leftMs(key) === Infinity) this.#report("C5", `${key} has no end after ${verb}`);
     if (verb === "elect" && node.field(key, "t") === token) {
       data.winner = call;
+      data.winners.add(token);
       data.winnerFence = Number(node.field(key, "lf"));
     }
     if (verb === "invalidate" || args[3] === "2") data.voidUpTo = Number(node.field(key, "lf"));

@@ -39,7 +39,7 @@ export async function runLocks(world: World, profile: LockProfile): Promise<Scor
   // I9 and I16: all calls have ended, and all keys are free.
   if (workers.some(({ isBusy }) => isBusy)) report("I16", "a call has never settled");
   const isFree = nodes.every((node) => node.holder(key) === undefined);
-  if (!isFree && trouble.serverStepMs === 0) report("I9", "the lock is never free again");
+  if (!isFree && trouble.serverStepEveryMs === 0) report("I9", "the lock is never free again");
   checker.end();
   return { requests: network.sent, progress: checker.progress, overlaps: checker.overlaps };
 }

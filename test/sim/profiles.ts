@@ -65,8 +65,7 @@ export interface Trouble {
   /** So many nodes step their clocks and forget; the others only restart. */
   readonly fickleNodes: number;
   readonly serverStepEveryMs: number;
-  /** By up to so much. */
-  readonly serverStepMs: number;
+  readonly serverStepMs: readonly [least: number, most: number];
   readonly restartEveryMs: number;
   /** A restart loses all data. */
   readonly forgets: boolean;
@@ -107,7 +106,7 @@ const calm: Trouble = {
   cutOffEveryMs: 0,
   fickleNodes: Infinity,
   serverStepEveryMs: 0,
-  serverStepMs: 0,
+  serverStepMs: [0, 0],
   restartEveryMs: 0,
   forgets: false,
   fullEveryMs: 0,
@@ -204,11 +203,11 @@ const drift: LockProfile = {
 /** Servers' clocks are set: only fences are promised. */
 const steps: LockProfile = {
   ...mixed,
-  trouble: { ...mixed.trouble, serverStepEveryMs: 3_000, serverStepMs: 3_000 },
+  trouble: { ...mixed.trouble, serverStepEveryMs: 3_000, serverStepMs: [-3_000, 3_000] },
   exclusion: false,
 };
 
-/** Days between two holders, and a server's clock that was a month off. */
+/** Days between two holders, and a server's clock that is set back by weeks: a fence that has run ahead is not forgotten. */
 const calendar: LockProfile = {
   ...mixed,
   leastProgress: 38,
@@ -219,7 +218,7 @@ const calendar: LockProfile = {
     ["hold", 1],
     ["poll", 1],
   ],
-  trouble: { ...calm, serverStepEveryMs: 15 * 86_400_000, serverStepMs: 40 * 86_400_000 },
+  trouble: { ...calm, serverStepEveryMs: 15 * 86_400_000, serverStepMs: [-40 * 86_400_000, 0] },
   exclusion: false,
 };
 
@@ -365,7 +364,7 @@ const profiles: Readonly<Record<string, Profile>> = {
       ...mixed.trouble,
       fickleNodes: 1,
       serverStepEveryMs: 3_000,
-      serverStepMs: 3_000,
+      serverStepMs: [-3_000, 3_000],
       restartEveryMs: 4_000,
       forgets: true,
     },

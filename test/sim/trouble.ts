@@ -38,7 +38,7 @@ export function makeTrouble(stage: Stage, trouble: Trouble): void {
   for (const [place, node] of nodes.entries()) {
     const isFickle = place < trouble.fickleNodes;
     often(stage, `server step ${node.label}`, isFickle ? trouble.serverStepEveryMs : 0, (what) => {
-      node.step(Math.round(fate.uniform(`${what} ms`, -trouble.serverStepMs, trouble.serverStepMs)));
+      node.step(Math.round(fate.uniform(`${what} ms`, ...trouble.serverStepMs)));
     });
     often(stage, `restart ${node.label}`, trouble.restartEveryMs, (what) => {
       node.isDown = true;
