@@ -336,6 +336,20 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed",
     invariants: ["I5"],
   },
+  "rolls-back-refused": {
+    mistake: "a refusal is rolled back as if something might have been granted",
+    patches: [{ file: "src/lock.ts", find: "if (uncertain) cleanUp();", replace: "cleanUp();" }],
+    profile: "lossless",
+    invariants: ["I11"],
+  },
+  "waits-on": {
+    mistake: "who may wait no longer goes on waiting",
+    patches: [
+      { file: "src/acquire.ts", find: "if (mostMs <= leastMs) {", replace: "if (mostMs <= leastMs - 20_000) {" },
+    ],
+    profile: "mixed",
+    invariants: ["I16"],
+  },
   M4: {
     mistake: "half of the nodes are taken for a majority",
     patches: [{ file: "src/validity.ts", find: "return Math.floor(n / 2) + 1;", replace: "return Math.floor(n / 2);" }],
@@ -511,6 +525,41 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "forgetful",
     invariants: ["C2", "C4"],
+  },
+  "elects-twice": {
+    mistake: "an election is given to whoever asks, though another builds",
+    patches: [
+      { file: "adapters/memory/cache-twins.ts", find: "if (left > 0) return reply(3, left);", replace: "" },
+      { file: "src/scripts/elect.ts", find: "if left > 0 then return r(3, left) end", replace: "" },
+    ],
+    profile: "cacheCrowd",
+    invariants: ["C6"],
+  },
+  "last-fence": {
+    mistake: "a value is served under the last fence that was given, not under its own",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: 'return [verdict, n("lf"), n("f"), ms,',
+        replace: 'return [verdict, n("lf"), n("lf"), ms,',
+      },
+      { file: "src/scripts/elect.ts", find: "n('lf'), n('f'),", replace: "n('lf'), n('lf')," },
+    ],
+    profile: "cache",
+    invariants: ["C3"],
+  },
+  endless: {
+    mistake: "an entry has no end",
+    patches: [
+      {
+        file: "adapters/memory/cache-twins.ts",
+        find: "redis.expire(entry, last - redis.nowMs + 60_000);",
+        replace: "",
+      },
+      { file: "src/scripts/entry.ts", find: "redis.call('PEXPIRE',", replace: "local _ = (" },
+    ],
+    profile: "cache",
+    invariants: ["C5"],
   },
 };
 

@@ -1,6 +1,21 @@
 /**
- * Watches locks, and knows nothing of how they work: who believes to hold which lease, what the nodes really hold, and
- * what has been promised. The invariants are those of the protocol's section 7, with their numbers there.
+ * Watches locks, and knows little of how they work: who believes to hold which lease, what the nodes really hold, and
+ * what has been promised.
+ *
+ *   I0   nothing is thrown but what a lock may throw, and nothing is thrown that nobody hears
+ *   I1   no two believe to hold at once                        I2   nobody acts after a later holder has acted
+ *   I3   a quorum of nodes keeps a lease for as long as its holder believes in it
+ *   I4   a fence is larger than all that were given out before
+ *   I5   a resource that checks fences never goes back to a holder of the past, and refuses nobody else
+ *   I6   a token that was let go of is never granted again     I7   a lease is never shortened, nor longer than asked
+ *   I8   a token ends by its time or its own release, and nobody else's key is touched
+ *   I9   what may have been granted and is not held is let go of, on all nodes; a lease has an end
+ *   I10  work gets done                                        I11  a call costs the requests that it should
+ *   I12  a deadline only moves by a definite reply             I13  the signal of a lease that is over has aborted
+ *   I14  a release tells what has become of the lease          I15  nothing is held after its release
+ *   I16  every call ends, and in time
+ *
+ * I3 and I6 to I8 look into the nodes: they find a mistake long before it shows.
  */
 import { elapsedMs, type Stamp } from "../../src/clock.ts";
 import type { Reply } from "../../src/command.ts";

@@ -100,7 +100,7 @@ export class Network {
             if (said.definite && reply !== undefined) this.witness.answered?.(message, reply);
           };
           const onAbort = (): void => {
-            // An SDK that makes a reply of the abort's reason (facts of @upstash/redis in protocol.md, 1.0).
+            // An SDK that makes a reply of the abort's reason, as @upstash/redis does with a signal of its own.
             const fabricates = this.#fate.fault(`fabricate ${name}`, this.#settings.faults.fabricate);
             if (fabricates) settle({ reply: this.#fate.pick(`fabricate what ${name}`, fabrications) });
             else settle({ error: signal?.reason });

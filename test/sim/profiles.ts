@@ -87,7 +87,7 @@ const noFaults: Readonly<Record<MessageFault, number>> = {
   fabricate: 0,
 };
 
-/** The fault model of section 7. */
+/** All that can happen to a message. */
 const faulty: NetworkSettings["faults"] = {
   tail: 0.08,
   "drop request": 0.06,

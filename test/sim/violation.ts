@@ -1,7 +1,7 @@
 /** A promise that was not kept. */
 
 export interface Violation {
-  /** The invariant, by its number in the protocol; I13 and later are explained in the checkers. */
+  /** By its name in the checkers. */
   readonly invariant: string;
   readonly what: string;
   /** True time, in ms since the run began. */
