@@ -14,6 +14,8 @@ interface WorldProfile {
   readonly network: NetworkSettings;
   /** Rates of the clocks: at random within what the drift factor allows, or servers fast and clients slow. */
   readonly rates: "true" | "random" | "opposed";
+  /** How far wall clocks may be off at the start; not where rates are true. */
+  readonly skewMs: number;
   readonly trouble: Trouble;
   readonly isWorker: boolean;
   /** Leases acquired or reads served in a seed, on average over many: less is no progress (I10). */
@@ -136,6 +138,7 @@ const mixed: LockProfile = {
   ],
   network: { oneWayMs: 8, sigma: 0.35, farMs: 0, slowReplyMs: 0, faults: faulty },
   rates: "random",
+  skewMs: 500,
   trouble: {
     ...calm,
     freezeEveryMs: 6_000,
@@ -274,6 +277,7 @@ const cache: CacheProfile = {
   restores: 0,
   network: mixed.network,
   rates: "random",
+  skewMs: 500,
   trouble: { ...mixed.trouble, intruderEveryMs: 0 },
   isWorker: false,
   leastProgress: 65,
@@ -337,6 +341,10 @@ const profiles: Readonly<Record<string, Profile>> = {
   mixed3: { ...mixed, nodes: 3, leastProgress: 14 },
   /** With an even number of nodes no majority is bare. */
   mixed4: { ...mixed, nodes: 4, lengthMs: 12_000, leastProgress: 6 },
+  /** Wall clocks are off by more than a day: some clients have to raise their fences, some cannot take part. */
+  skewed3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, skewMs: 60_000_000 },
+  /** Days between two holders, whose clocks are hours apart. */
+  calendar3: { ...calendar, nodes: 3, leastProgress: 10, skewMs: 20_000_000, exclusion: true, trouble: calm },
   /** One of three nodes is on another continent. */
   far3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, network: { ...mixed.network, farMs: 150 } },
   mixed5: { ...mixed, nodes: 5, lengthMs: 12_000, leastProgress: 6 },

@@ -80,6 +80,6 @@ function rateOf(fate: Fate, { rates }: Profile, name: string, end: 1 | -1): numb
 }
 
 /** How far a wall clock is off at the start. */
-function skewOf(fate: Fate, { rates }: Profile, name: string): number {
-  return rates !== "true" && fate.fault(`skew ${name}`, 1) ? fate.uniform(`skew of ${name}`, -500, 500) : 0;
+function skewOf(fate: Fate, { rates, skewMs }: Profile, name: string): number {
+  return rates !== "true" && fate.fault(`skew ${name}`, 1) ? fate.uniform(`skew of ${name}`, -skewMs, skewMs) : 0;
 }
