@@ -345,7 +345,11 @@ const mutants: Readonly<Record<string, Mutant>> = {
   "waits-on": {
     mistake: "who may wait no longer goes on waiting",
     patches: [
-      { file: "src/acquire.ts", find: "if (mostMs <= leastMs) {", replace: "if (mostMs <= leastMs - 20_000) {" },
+      {
+        file: "src/acquire.ts",
+        find: "const leftMs = waitMs - waitedMs;",
+        replace: "const leftMs = 20_000 + waitMs - waitedMs;",
+      },
     ],
     profile: "mixed",
     invariants: ["I16"],
