@@ -68,6 +68,8 @@ export function ioredisClient(redis: Ioredis, options: IoredisClientOptions = {}
 }
 
 async function send(redis: Ioredis, [name, ...args]: Command): Promise<Reply> {
+  // ioredis looks replies up by the command's name in a plain object, and dies of one that every object has.
+  if (String(name) in {}) throw new ReplyError(`ERR unknown command '${name}'`);
   try {
     return toReply(await redis.call(String(name), ...args));
   } catch (error) {

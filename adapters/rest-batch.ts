@@ -50,7 +50,10 @@ export function batching(send: SendBatch): CommandClient["execute"] {
       return replyAt(await untilAborted(batch.answered, signal), place, batch.commands.length);
     } finally {
       batch.waiting -= 1;
-      if (!batch.waiting) batch.request.abort(); // nobody waits for it any more
+      if (!batch.waiting) {
+        if (open === batch) open = undefined; // or who comes next would join a request that is given up
+        batch.request.abort();
+      }
     }
   };
 }

@@ -21,13 +21,13 @@ export interface Body {
 /** Reads a response whatever its status: an unread body holds its connection, and on Workers one of six places. */
 export async function readBody(response: RestResponse, token: string): Promise<Body> {
   const { status } = response;
-  const seconds = Number(response.headers.get("retry-after") || Number.NaN);
+  const wait = response.headers.get("retry-after") ?? "";
   const text = await response.text();
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {} // an outage of a proxy, most likely: replyOf tells it by status and text
-  return { status, text, json, retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined, token };
+  return { status, text, json, retryAfterMs: /^\d{1,9}$/.test(wait) ? Number(wait) * 1000 : undefined, token };
 }
 
 /** What a `/pipeline` of `count` answered to the command at `place`; a whole that failed fails each. */

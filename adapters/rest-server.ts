@@ -6,8 +6,9 @@
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { timingSafeEqual } from "hono/utils/buffer";
-import { type CommandClient, isReplyError, type Reply } from "../src/command.ts";
-import { LockError } from "../src/errors.ts";
+import { type CommandClient, field, isReplyError, type Reply } from "../src/command.ts";
+import { configError } from "../src/errors.ts";
+import { refusalOf } from "./rest-server-commands.ts";
 
 /** Options of {@link restServer}. */
 export interface RestServerOptions {
@@ -25,9 +26,10 @@ export interface RestServerOptions {
  *   a lost connection, the whole answer is a 500.
  * - `/pipeline` hands all commands to the client at once and in order; a client with one connection keeps that order.
  * - `/multi-exec` runs them one after another and is **not** a transaction: other commands may run in between.
+ * - Commands that change or block a connection, such as SELECT, MULTI and BLPOP, are refused: callers share one.
  * - Values are text: bytes that are not UTF-8 do not survive.
  *
- * @throws {LockError} "config" when the token is empty, or the limit of the body is no positive number.
+ * @throws {LockError} "config" when the client is none, the token is empty, or the limit is no positive number.
  *
  * @example
  * ```ts
@@ -42,12 +44,9 @@ export interface RestServerOptions {
  */
 export function restServer(client: CommandClient, options: RestServerOptions): Hono {
   const { token, maxBodyBytes: maxSize = 10_485_760 } = options;
-  if (typeof token !== "string" || token.trim() === "") {
-    throw new LockError("config", `Cannot serve Redis as "token" is missing: current value is "${token}"`);
-  }
-  if (!(maxSize > 0)) {
-    throw new LockError("config", `Cannot serve Redis as "maxBodyBytes" must be positive: current value is ${maxSize}`);
-  }
+  if (!field(client, "execute")) throw configError("client", "one with an execute method", typeof client);
+  if (typeof token !== "string" || !token.trim()) throw configError("token", "a text that is not empty", typeof token);
+  if (!(maxSize > 0)) throw configError("maxBodyBytes", "a positive number", String(maxSize));
   const app = new Hono();
   app.use(async (c, next) => {
     // Compares hashes, so that the time taken does not tell how much of a guess was right.
@@ -94,9 +93,10 @@ const malformed = { error: "ERR failed to parse the request: the body must be a 
 
 /** Rejects where the outcome is unknown. */
 async function run(client: CommandClient, command: WireCommand, c: Context): Promise<Answer> {
+  const refused = refusalOf(command);
+  if (refused) return { error: refused };
   try {
-    const parts = command.map((part) => (typeof part === "boolean" ? String(part) : part));
-    const reply = await client.execute(parts);
+    const reply = await client.execute(command.map((part) => (typeof part === "boolean" ? String(part) : part)));
     return { result: c.req.header("upstash-encoding") === "base64" ? base64(reply) : reply };
   } catch (error) {
     if (isReplyError(error)) return { error: error.message };

@@ -36,9 +36,6 @@ export interface Wanted {
  */
 export async function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<void> {
   const settled = work.catch(() => {});
-  try {
-    waitUntil?.(settled);
-    if (waitUntil) return;
-  } catch {}
-  await settled;
+  if (!waitUntil) return settled.then(() => {});
+  await (async () => waitUntil(settled))().catch(() => settled);
 }

@@ -83,7 +83,7 @@ export class LockError extends Error {
 // A caller's signal may abort with anything at all, also with what has no way to become a string.
 function printable(cause: unknown): unknown {
   if (cause instanceof LockError) return cause;
-  if (typeof cause !== "object" || cause === null) return cause && String(cause);
+  if (Object(cause) !== cause) return cause && String(cause);
   const { name, message, code } = cause as Partial<LockError>;
   return { name, message, code };
 }
@@ -114,5 +114,6 @@ export function configError(option: string, expected: string, shown: string): Lo
 
 /** Shortens foreign text for a message and blanks what must not be printed. */
 export function scrub(text: string, secrets: readonly string[] = []): string {
-  return secrets.reduce((clean, secret) => clean.replaceAll(secret, "***"), text).slice(0, 200);
+  const clean = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
+  return /^[\s\S]{0,200}(?!\w)/.exec(clean)?.[0] ?? ""; // to the end of a word: half a one may be half a secret
 }

@@ -18,7 +18,7 @@ export interface LockKeys {
 /** The keys of the lock of this name. Refuses a name that could be taken for a derived key of another. */
 export function lockKeys(prefix: string, name: string): LockKeys {
   if (bringsTag(name) && /:void:|:fence$/.test(name)) {
-    throw invalid("name", name, 'free of ":void:" and a final ":fence" beside a hash tag');
+    throw invalid("name", name, 'free of ":void:" and a final ":fence"');
   }
   const lock = `${prefix}:${tagged(name)}`;
   return { lock, fence: `${lock}:fence`, tombstone: (token) => `${lock}:void:${token}` };

@@ -119,6 +119,6 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
   };
 
   const lease = methods as Lease;
-  if (typeof Symbol.asyncDispose === "symbol") Object.defineProperty(lease, Symbol.asyncDispose, { value: close });
+  if (typeof Symbol.asyncDispose === "symbol") Object.assign(lease, { [Symbol.asyncDispose]: close });
   return { lease, holding, close };
 }

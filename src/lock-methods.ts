@@ -63,7 +63,8 @@ export interface AcquireOptions extends TryOptions {
 /** How long a task may hold. */
 export interface HoldOptions {
   /**
-   * When renewing ends and the call rejects "lost", in whole ms from the start of the task, from 1 to 365 days.
+   * When renewing ends and the call rejects "lost", in whole ms from the start of the task, from 1 to 365 days. The task
+   * may still run, so the lock is not released: it ends with its lease.
    *
    * @default {no bound: the task's life is the bound}
    */
@@ -142,38 +143,42 @@ export function lockMethods(
       return "lease" in held ? held.lease : null;
     },
     async withLock<T>(name: string, ...rest: TaskArguments<AcquireOptions, T>) {
-      const [task, call] = checkedTask(rest);
+      const [task, call] = checkedTask(rest, defaults);
       return runUnderLease(await hold(name, call), task, call);
     },
     async tryWithLock<T>(name: string, ...rest: TaskArguments<TryOptions, T>) {
-      const [task, call] = checkedTask(rest);
+      const [task, call] = checkedTask(rest, defaults);
       const held = await tryHold(name, call);
       if ("lease" in held) return { ran: true, value: await runUnderLease(held, task, call) };
-      return { ran: false, retryAfterMs: held.retryAfterMs ?? call.leaseMs ?? defaults.leaseMs };
+      return { ran: false, retryAfterMs: held.retryAfterMs ?? call.leaseMs };
     },
   };
 }
 
 type Call = AcquireOptions & HoldOptions;
+type CheckedCall = Call & { readonly leaseMs: number; readonly waitMs: number };
 
-/** What is said for one call, else for the lock, else the default. */
-function checkedCall(call: Call, lock: Call): Call & { readonly leaseMs: number; readonly waitMs: number } {
+/** What is said for one call, else for the lock, else the default: a copy, whatever becomes of the caller's object. */
+function checkedCall(call: Call, lock: Call): CheckedCall {
   const { leaseMs = lock.leaseMs ?? 10_000, waitMs = lock.waitMs ?? 10_000, waitUntil = lock.waitUntil } = call;
-  const { signal, maxHoldMs = 1 } = call;
+  const { signal, maxHoldMs } = call;
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
-  checkDuration("maxHoldMs", maxHoldMs, 1);
+  if (maxHoldMs !== undefined) checkDuration("maxHoldMs", maxHoldMs, 1);
   checkFunction("signal.addEventListener", signal?.addEventListener, signal === undefined);
   checkFunction("waitUntil", waitUntil, true);
-  return { leaseMs, waitMs, waitUntil, signal };
+  return { leaseMs, waitMs, waitUntil, signal, maxHoldMs };
 }
 
 type TaskArguments<Options, T> =
   | [options: (Options & HoldOptions) | Task<T> | undefined, task: Task<T>]
   | [task: Task<T>];
 
-function checkedTask<Options, T>(given: TaskArguments<Options, T>): [Task<T>, Options & HoldOptions] {
+function checkedTask<Options extends TryOptions, T>(
+  given: TaskArguments<Options, T>,
+  lock: Call,
+): [Task<T>, CheckedCall] {
   const [task, call = {}] = given.reverse();
   checkFunction("task", task);
-  return [task as Task<T>, call as Options & HoldOptions];
+  return [task as Task<T>, checkedCall(call as Call, lock)];
 }

@@ -45,11 +45,10 @@ export function checkSignal(value: Signal | undefined): void {
 
 /** A client behind the boundary; a raw foreign one is told which factory to pass through. */
 export function checkClient(client: CommandClient): CommandClient {
-  const has = (method: string): boolean =>
-    typeof client === "object" && typeof Reflect.get(client ?? {}, method) === "function";
+  const has = (method: string): boolean => typeof client === "object" && typeof Object(client)[method] === "function";
   if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
   // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
-  const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash", send: "bun" };
+  const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash" };
   const factory = Object.entries(factories).find(([method]) => has(method))?.[1] ?? "rest";
   throw configError("the client", `wrapped, as by ${factory}Client`, typeof client);
 }

@@ -31,13 +31,13 @@ export async function runUnderLease<T>(
   const tellLongHold = (): void => {
     if (!holding.ending()) holding.tell({ type: "held-long", durationMs });
   };
-  const cancels = [startRenewal(holding), clock.after(durationMs, false, tellLongHold)];
   const onAbort = (): void => {
     if (!holding.ending()) holding.controller.abort(signal?.reason);
   };
-  signal?.addEventListener("abort", onAbort);
-  if (signal?.aborted) onAbort();
+  const cancels = [startRenewal(holding), clock.after(durationMs, false, tellLongHold)];
   try {
+    signal?.addEventListener("abort", onAbort);
+    if (signal?.aborted) onAbort();
     const result = await new Promise<T>((resolve, reject) => {
       const endHold = (): void => {
         holding.end("maxHold");

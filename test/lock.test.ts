@@ -61,7 +61,6 @@ describe("createLock()", () => {
     [{ call() {}, sendCommand() {} }, "ioredisClient"],
     [{ sendCommand() {} }, "nodeRedisClient"],
     [{ exec() {} }, "upstashClient"],
-    [{ send() {} }, "bunClient"],
     [{}, "restClient"],
     ["redis://127.0.0.1:6379", "restClient"],
     [null, "restClient"],

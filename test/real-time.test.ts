@@ -14,6 +14,7 @@ const waiting: Readonly<Record<string, string>> = {
   "test/clock.test.ts": "nothing: it is sleep() that is tested, on a virtual clock",
   "test/examples/cloudflare-cache.test.ts": "a Worker in workerd is in the midst of a rebuild",
   "test/redlock/fleet.ts": "real servers start, hang and are far away",
+  "test/redlock/workers.test.ts": "what a Worker left behind its response has ended",
   "test/redlock/servers.test.ts": "late answers of real servers have come in",
   "test/reports/fencing.test.ts": "a lease on a real Redis ends",
   "test/reports/lock-transport.test.ts": "a real server closes an idle socket",

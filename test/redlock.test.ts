@@ -428,9 +428,7 @@ describe("a Redlock's errors", () => {
   test("a lease that is too short is rolled back everywhere, tried again, and refused with the numbers", async () => {
     const { lock, clock, run, sentOf, types } = world(3, { leaseMs: 100, waitMs: 1_000 }, () => ({ replyMs: 80 }));
     const error = await lockError(clock.until(lock.acquire("job")), "config");
-    expect(error.message).toMatch(
-      /leaseMs 100 is too short for a round trip of 80 ms: use \d+ or more$/,
-    );
+    expect(error.message).toMatch(/leaseMs 100 is too short for a round trip of 80 ms: use \d+ or more$/);
     expect(types()).not.toContain("acquired");
     for (const verb of ["acquire", "release"] as const)
       expect(sentOf(verb).length).toBe(sentOf("acquire", 0).length * 3);

@@ -105,7 +105,6 @@ describe("functions, signals and clients", () => {
     ["ioredisClient", { call() {}, sendCommand() {} }],
     ["nodeRedisClient", { sendCommand() {} }],
     ["upstashClient", { exec() {} }],
-    ["bunClient", { send() {} }],
     ["restClient", { url: "https://example.com", token: "secret-token" }],
     ["restClient", "https://example.com"],
     ["restClient", undefined],

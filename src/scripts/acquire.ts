@@ -55,5 +55,5 @@ export function decodeAcquire(
   types: readonly (AcquireReply["type"] | undefined)[],
 ): AcquireReply | undefined {
   const [type, fence = 0, remainingMs = 0] = verdict(reply, 3, types);
-  return !type || (type === "granted" && remainingMs < 0) ? undefined : { type, fence, remainingMs };
+  return !type || (type === "granted" && (remainingMs < 0 || fence < 1)) ? undefined : { type, fence, remainingMs };
 }

@@ -98,7 +98,7 @@ describe("F15 sockets that are dead when they are used", () => {
   test("F15 fifty cycles succeed although the server closes the socket right after each response", async () => {
     const server = createServer((request, response) => {
       response.once("finish", () => request.socket.destroy());
-      handle(request, response);
+      void handle(request, response);
     });
     await fiftyCycles(server);
   });

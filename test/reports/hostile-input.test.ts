@@ -1,0 +1,164 @@
+/** What was found by trying to break things: each of these went wrong once. */
+import { Redis } from "ioredis";
+import { describe, expect, test, vi } from "vitest";
+import { ioredisClient } from "../../adapters/ioredis.ts";
+import { memoryClient } from "../../adapters/memory/index.ts";
+import { restClient } from "../../adapters/rest.ts";
+import { restServer } from "../../adapters/rest-server.ts";
+import type { CommandClient, Reply } from "../../src/command.ts";
+import { createLock } from "../../src/lock.ts";
+import { lasting, lockError, oneRedis } from "../support/one-redis.ts";
+import { describeRedis, startRedis } from "../support/redis.ts";
+import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
+
+describe("a batch that all have given up", () => {
+  const served = () => {
+    const app = restServer(memoryClient(), { token: "t" });
+    const fetch = vi.fn(async (url: string, request: object) => app.request(url, request));
+    return { fetch, client: restClient({ url: "http://x.test", token: "t", batch: true, fetch }) };
+  };
+
+  test("is not joined by who comes next", async () => {
+    const { client } = served();
+    for (let turns = 0; turns < 70; turns += 1) {
+      const controller = new AbortController();
+      const given = client.execute(["PING"], { signal: controller.signal });
+      for (let turn = 0; turn < turns; turn += 1) await undefined;
+      controller.abort("enough");
+      await expect(given).rejects.toBe("enough");
+      expect(await client.execute(["ECHO", `after ${turns}`])).toBe(`after ${turns}`);
+    }
+  });
+
+  test("fails no release of another holder", async () => {
+    const lock = createLock(served().client);
+    const lease = await lock.acquire("held");
+    const controller = new AbortController();
+    const cancelled = lock.acquire("other", { signal: controller.signal });
+    controller.abort();
+    await lockError(cancelled, "aborted");
+    expect(await lease.release()).toBe("released");
+  });
+});
+
+describeRedis("restServer() over one connection", () => {
+  test.for(["SELECT 3", "select 3", "MULTI", "MONITOR", "BLPOP none 0", "CLIENT REPLY OFF", "QUIT", "SUBSCRIBE c"])(
+    "passes on no %s, which would change what others' commands mean",
+    async (line) => {
+      const server = await startRedis();
+      const redis = new Redis(server.port, "127.0.0.1");
+      const app = restServer(ioredisClient(redis), { token: "t" });
+      const post = async (path: string, body: unknown) => {
+        const headers = { authorization: "Bearer t" };
+        const response = await app.request(path, { method: "POST", headers, body: JSON.stringify(body) });
+        return { status: response.status, body: await response.json() };
+      };
+      const [name = "", ...args] = line.split(" ");
+      const error = `ERR Command is not available: '${name}'`;
+      expect(await post("/", [name, ...args])).toEqual({ status: 400, body: { error } });
+      expect((await post("/pipeline", [[name, ...args], ["PING"]])).body).toEqual([{ error }, { result: "PONG" }]);
+      expect((await post("/", ["SET", "key", "1"])).body).toEqual({ result: "OK" });
+      redis.disconnect();
+      await server.stop();
+    },
+  );
+
+  test.for(["valueOf", "hasOwnProperty", "__proto__", "__defineGetter__", "toString"])(
+    "lives on after the command %s, and so does a client of ioredis",
+    async (name) => {
+      const server = await startRedis();
+      const redis = new Redis(server.port, "127.0.0.1");
+      const client = ioredisClient(redis);
+      await expect(client.execute([name])).rejects.toMatchObject({ name: "ReplyError", code: "ERR" });
+      const app = restServer(client, { token: "t" });
+      const headers = { authorization: "Bearer t" };
+      const response = await app.request("/", { method: "POST", headers, body: JSON.stringify([name]) });
+      expect(response.status).toBe(400);
+      expect(await client.execute(["PING"])).toBe("PONG");
+      redis.disconnect();
+      await server.stop();
+    },
+  );
+});
+
+test("restServer() shows no token of another type, and takes no client without execute", () => {
+  const message = (make: () => unknown): string => {
+    try {
+      make();
+    } catch (error) {
+      return String(error);
+    }
+    return "nothing";
+  };
+  const token = Buffer.from("s3cret") as unknown as string;
+  expect(message(() => restServer(memoryClient(), { token }))).toMatch(
+    /Cannot use token as .*current value is object$/,
+  );
+  for (const client of [undefined, {}, null]) {
+    expect(message(() => restServer(client as unknown as CommandClient, { token: "t" }))).toContain("execute method");
+  }
+});
+
+describe("a client that rejects with anything", () => {
+  test.for(["soon", Number.NaN, "", {}])("retryAfterMs %j makes no loop that spins", async (retryAfterMs) => {
+    const env = virtualEnvironment();
+    const failure = Object.assign(new Error("slow"), { retryAfterMs });
+    const execute = vi.fn(() => Promise.reject(failure));
+    const lock = createLock({ execute }, { waitMs: 600 }, env);
+    await lockError(env.clock.until(lock.acquire("job"), 10_000), "unavailable");
+    expect(execute.mock.calls.length).toBeLessThan(20);
+  });
+});
+
+test("a waitUntil that rejects later is no unhandled rejection", async () => {
+  const waitUntil = vi.fn(async () => {
+    throw new Error("gone");
+  });
+  const lock = createLock(memoryClient(), { waitUntil });
+  expect(await lock.withLock("job", () => 7)).toBe(7);
+  await settle();
+  expect(waitUntil).toHaveBeenCalled();
+});
+
+test("options that change after the call change nothing", async () => {
+  const { lock, other, clock, run } = oneRedis();
+  const holder = await other.acquire("job", { leaseMs: 400 });
+  const options: Record<string, unknown> = { waitMs: 2_000, maxHoldMs: 60_000 };
+  const running = lock.withLock("job", options, () => lasting(clock, 10));
+  Object.assign(options, { signal: {}, maxHoldMs: -1 });
+  await holder.release();
+  await clock.until(running);
+  expect(clock.pending).toEqual([]);
+  expect(await run("EXISTS", "lock:{job}")).toBe(0);
+});
+
+test.for([0, 60, 120, 150, 160, 167, 175, 190])(
+  "a token that a server echoes after %i letters is nowhere, nor half of it",
+  async (letters) => {
+    const told: unknown[] = [];
+    let token = "";
+    const client: CommandClient = {
+      execute: async (command): Promise<Reply> => {
+        token ||= String(command.find((part) => /^t[0-9a-f]{32}$/.test(String(part))));
+        throw Object.assign(new Error(`ERR ${"p ".repeat(letters / 2)}${token} and so on`), {
+          name: "ReplyError",
+          code: "ERR",
+        });
+      },
+    };
+    const lock = createLock(client, { waitMs: 0, observe: (event) => void told.push(event) });
+    const error = await lockError(lock.acquire("job"), "unavailable");
+    const printed = JSON.stringify([error, told, error.message]);
+    expect(token).toMatch(/^t/);
+    expect(printed).not.toContain(token.slice(0, 8));
+  },
+);
+
+test.for([
+  [1, null, 2_000],
+  [1, -5, 2_000],
+  [1, 0, 2_000],
+])("%j is no grant", async (answer) => {
+  const { lock, clock } = oneRedis({ waitMs: 0 }, { always: { answer: answer as Reply } });
+  await lockError(clock.until(lock.acquire("job")), "unavailable");
+});
