@@ -41,7 +41,7 @@ if (values.replay === undefined) {
 
 /** Whether all seeds were clean. */
 async function isClean(profile: string): Promise<boolean> {
-  const [seeds, from, jobs] = [Number(values.seeds), Number(values.from), Number(values.jobs)];
+  const [seeds, from, jobs] = [count("seeds", 1), count("from", 0), count("jobs", 1)];
   const each = Math.ceil(seeds / jobs);
   const starts = Array.from({ length: jobs }, (_, job) => job * each).filter((start) => start < seeds);
   const batch = joined(
@@ -63,6 +63,12 @@ async function isClean(profile: string): Promise<boolean> {
   const slow = shortfall(batch);
   if (slow !== undefined) console.log(`  I10: ${slow}`);
   return first === undefined && slow === undefined;
+}
+
+function count(option: "seeds" | "from" | "jobs", least: number): number {
+  const value = Number(values[option]);
+  if (Number.isInteger(value) && value >= least) return value;
+  throw new Error(`--${option} must be a whole number from ${least}: current value is ${values[option]}`);
 }
 
 function summary({ profile, seeds, failures, progress, requests, events, overlaps, seconds }: Batch): string {

@@ -78,7 +78,7 @@ function earlier(a: Event, b: Event): boolean {
 
 /**
  * Runs every promise reaction that is due, and all that follow from it: Node's tick queue is served only when the queue
- * of microtasks is empty. A twentieth of the cost of a turn of the event loop.
+ * of microtasks is empty. A quarter of the cost of a turn of the event loop.
  */
 function quiet(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
