@@ -122,7 +122,7 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
     async getEntry<T>(key: string, options: GetOptions, build: Build<T>) {
       const wanted = checkGet({ ...placeOf(key), waitUntil }, options ?? {}, build);
       const { payload, ...given } = await start().read(wanted);
-      return { value: fromPayload(payload) as T, ...given };
+      return { value: fromPayload(key, payload) as T, ...given };
     },
     async set(key, value, options) {
       const place = placeOf(key);
@@ -139,7 +139,7 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
       const place = placeOf(key);
       const { reply } = await demand("peek at", start().context, place, electScript, ["", 0, payloadPrefix, 0]);
       const { payload, fence, leftMs } = reply;
-      return payload === undefined ? undefined : { value: fromPayload(payload) as T, fence, freshMs: leftMs };
+      return payload === undefined ? undefined : { value: fromPayload(key, payload) as T, fence, freshMs: leftMs };
     },
   };
   return cache;

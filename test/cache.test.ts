@@ -29,6 +29,23 @@ describe("get", () => {
     expect(verbs()).toEqual(["elect", "commit", "elect", "elect"]);
   });
 
+  test("an entry that is no JSON is a mistake that says how to mend it, and shows nothing of the value", async () => {
+    const client = memoryClient();
+    const cache = createCache(client);
+    await cache.get("k", fresh, () => "kept");
+    await client.execute(["HSET", "cache:{k}", "p", 'j{"secret": oops']);
+    for (const read of [() => cache.get("k", fresh, () => "new"), () => cache.peek("k")]) {
+      const error: unknown = await read().catch((reason: unknown) => reason);
+      expect(error).toMatchObject({
+        code: "config",
+        message: 'Cannot read "k" as its entry holds no JSON: invalidate it',
+      });
+      expect(JSON.stringify(error)).not.toContain("secret");
+    }
+    await cache.invalidate("k");
+    expect(await cache.get("k", fresh, () => "new")).toBe("new");
+  });
+
   test("builds anew when freshness has ended", async () => {
     const { clock, process } = world();
     const { cache } = process();

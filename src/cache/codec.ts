@@ -23,7 +23,15 @@ export function toPayload(name: string, value: unknown): string {
   return prefix + json;
 }
 
-/** The value of a payload: a new one at each call, so that no two readers share an object. */
-export function fromPayload(payload: string): unknown {
-  return JSON.parse(payload.slice(prefix.length));
+/**
+ * The value of a payload: a new one at each call, so that no two readers share an object.
+ *
+ * @throws LockError "config" when it is no JSON, which none of this package has written
+ */
+export function fromPayload(name: string, payload: string): unknown {
+  try {
+    return JSON.parse(payload.slice(prefix.length));
+  } catch {
+    throw failure("config", "read", name, "its entry holds no JSON: invalidate it"); // without the text, which is a value
+  }
 }
