@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Stamp } from "../clock.ts";
+import { msSince, type Stamp } from "../clock.ts";
 import type { Environment } from "../environment.ts";
 import { type CacheEvent, notify, type Observer } from "../events.ts";
 import { type Answer, ask, type Node, reportOf, tooFewAnswers } from "../node.ts";
@@ -76,6 +76,5 @@ export function report(
   { wanted: { name }, startedAt, requests }: Doing,
   answer: Answer<Verdict>,
 ): void {
-  const durationMs = env.clock.now().monotonic - startedAt.monotonic;
-  notify(observe, { ...event, name, durationMs, requests, nodes: [reportOf(answer)] });
+  notify(observe, { ...event, name, durationMs: msSince(env.clock, startedAt), requests, nodes: [reportOf(answer)] });
 }
