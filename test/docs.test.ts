@@ -6,13 +6,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ioredisClient } from "../adapters/ioredis.ts";
 import manifest from "../package.json" with { type: "json" };
 import { sourcesUnder } from "./architecture/source.ts";
 import { type Snippet, snippetsOf } from "./docs/snippets.ts";
-import { describeRedis, redisInstalled, startRedis, startRestServer } from "./support/redis.ts";
+import { describeRedis, redisInstalled, startRestRedis } from "./support/redis.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -43,15 +41,13 @@ beforeAll(async () => {
   folder = await snippetProject();
   cleaning.push(() => rm(folder, { recursive: true, force: true }));
   if (!redisInstalled) return;
-  const redis = await startRedis();
-  const backing = new Redis(redis.port, "127.0.0.1");
-  const server = await startRestServer(ioredisClient(backing));
-  cleaning.push(redis.stop, async () => backing.disconnect(), server.stop);
+  const server = await startRestRedis();
+  cleaning.push(server.stop);
   // What a snippet takes from its environment leads to that Redis.
   env = {
     UPSTASH_REDIS_REST_URL: server.url,
     UPSTASH_REDIS_REST_TOKEN: server.token,
-    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+    REDIS_URL: `redis://127.0.0.1:${server.redis.port}`,
   };
 });
 

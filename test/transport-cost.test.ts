@@ -1,7 +1,5 @@
 /** Counts what each operation costs where it is billed: calls of `fetch`, each of which is one HTTP request. */
-import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ioredisClient } from "../adapters/ioredis.ts";
 import { memoryClient } from "../adapters/memory/index.ts";
 import { type RestRequest, restClient } from "../adapters/rest.ts";
 import { restServer } from "../adapters/rest-server.ts";
@@ -12,7 +10,7 @@ import { fencedSet } from "../src/fence.ts";
 import { inspectLock } from "../src/inspect.ts";
 import { createLock } from "../src/lock.ts";
 import { createRedlock } from "../src/redlock.ts";
-import { describeRedis, type RunningRestServer, startRedis, startRestServer } from "./support/redis.ts";
+import { describeRedis, type RunningRestServer, startRestRedis } from "./support/redis.ts";
 import { settle, virtualEnvironment } from "./support/virtual-clock.ts";
 
 type Fetch = (url: string, request: RestRequest) => Promise<Response>;
@@ -70,17 +68,11 @@ describe("requests over restClient(), to restServer() on memory", () => {
 });
 
 describeRedis("requests over restClient(), to restServer() on a real Redis, through sockets", () => {
-  const parts = new AsyncDisposableStack();
   let rest: RunningRestServer;
   beforeAll(async () => {
-    const server = await startRedis();
-    parts.defer(server.stop);
-    const redis = new Redis(server.port, "127.0.0.1");
-    parts.defer(() => redis.disconnect());
-    rest = await startRestServer(ioredisClient(redis), { token });
-    parts.defer(rest.stop);
+    rest = await startRestRedis({ token });
   });
-  afterAll(() => parts.disposeAsync());
+  afterAll(() => rest.stop());
   costTests(() => ({ env: systemEnvironment(), url: rest.url, fetch: (url, request) => fetch(url, request) }));
 
   test("are as many as arrive at the server", async () => {

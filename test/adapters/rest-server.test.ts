@@ -6,7 +6,7 @@ import { ioredisClient } from "../../adapters/ioredis.ts";
 import { type RestServerOptions, restServer } from "../../adapters/rest-server.ts";
 import { type Command, type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
 import { gate } from "../support/fetch-double.ts";
-import { describeRedis, type RunningRestServer, startRedis, startRestServer } from "../support/redis.ts";
+import { describeRedis, type RunningRestServer, startRestRedis, startRestServer } from "../support/redis.ts";
 
 type Behaviour = (command: Command) => Reply | Promise<Reply>;
 
@@ -226,17 +226,11 @@ test("the app can be mounted under a path of another one", async () => {
 
 describeRedis("@upstash/redis in front of restServer()", () => {
   let server: RunningRestServer;
-  const started: (() => Promise<void>)[] = [];
 
   beforeAll(async () => {
-    const redis = await startRedis();
-    const backing = new Redis(redis.port, "127.0.0.1");
-    server = await startRestServer(ioredisClient(backing));
-    started.push(server.stop, async () => backing.disconnect(), redis.stop);
+    server = await startRestRedis();
   });
-  afterAll(async () => {
-    for (const stop of started) await stop();
-  });
+  afterAll(() => server.stop());
   beforeEach(() => {
     server.requests.length = 0;
   });

@@ -1,25 +1,17 @@
-import { Redis } from "ioredis";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { ioredisClient } from "../../adapters/ioredis.ts";
 import { type RestClientOptions, restClient } from "../../adapters/rest.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
 import { type ClientUnderTest, clientContract } from "../contract/client.ts";
 import { answer, fetchDouble, gate } from "../support/fetch-double.ts";
-import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
+import { describeRedis, startRestRedis } from "../support/redis.ts";
 
 async function build(options: Partial<RestClientOptions> = {}): Promise<ClientUnderTest> {
-  const redis = await startRedis();
-  const backing = new Redis(redis.port, "127.0.0.1");
-  const server = await startRestServer(ioredisClient(backing), { token: "rest-token" });
+  const server = await startRestRedis({ token: "rest-token" });
   return {
     client: restClient({ url: server.url, token: server.token, ...options }),
-    pid: redis.pid,
+    pid: server.redis.pid,
     secrets: [server.token],
-    async close() {
-      await server.stop();
-      backing.disconnect();
-      await redis.stop();
-    },
+    close: server.stop,
   };
 }
 

@@ -1,8 +1,7 @@
 /** Redlock on real servers: five of them, over TCP and HTTP in turns, in every trouble that a server can be in. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restClient } from "../../adapters/rest.ts";
 import type { CommandClient } from "../../src/command.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
@@ -15,7 +14,7 @@ import { extendScript } from "../../src/scripts/extend.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { lockError } from "../support/one-redis.ts";
-import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
+import { describeRedis, startRestRedis } from "../support/redis.ts";
 import { type HoldingProxy, patient, type Ship, startFleet, startHolding } from "./fleet.ts";
 
 describeRedis("a Redlock over five servers", () => {
@@ -256,14 +255,10 @@ describeRedis("writes that land late, kept by a proxy and delivered after the re
   const clients: CommandClient[] = [];
   beforeAll(async () => {
     for (let place = 0; place < 3; place += 1) {
-      const server = await startRedis();
-      stack.defer(server.stop);
-      const redis = new Redis(server.port);
-      stack.defer(() => redis.disconnect());
-      const rest = await startRestServer(ioredisClient(redis));
+      const rest = await startRestRedis();
       stack.defer(rest.stop);
       const proxy = await startHolding(stack, rest.url);
-      servers.push(redis);
+      servers.push(rest.connection);
       proxies.push(proxy);
       clients.push(restClient({ url: proxy.url, token: rest.token }));
     }

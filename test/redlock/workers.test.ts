@@ -1,12 +1,9 @@
 /** Redlock inside workerd: five nodes over REST, of which one never answers, and one lock shared by all requests. */
 import { createServer } from "node:http";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { Redis } from "ioredis";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import type { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ioredisClient } from "../../adapters/ioredis.ts";
-import { describeRedis, listen, startRedis, startRestServer } from "../support/redis.ts";
+import { describeRedis, listen, startRestRedis } from "../support/redis.ts";
+import { bundleForWorkers, startWorkerd } from "../support/workerd.ts";
 
 describeRedis("createRedlock() inside workerd", () => {
   const stack = new AsyncDisposableStack();
@@ -17,13 +14,9 @@ describeRedis("createRedlock() inside workerd", () => {
     const urls: string[] = [];
     let token = "";
     for (let place = 0; place < 4; place += 1) {
-      const redis = await startRedis();
-      stack.defer(redis.stop);
-      const backing = new Redis(redis.port);
-      stack.defer(() => backing.disconnect());
-      const rest = await startRestServer(ioredisClient(backing));
+      const rest = await startRestRedis();
       stack.defer(rest.stop);
-      servers.push(backing);
+      servers.push(rest.connection);
       urls.push(rest.url);
       token = rest.token;
     }
@@ -33,26 +26,11 @@ describeRedis("createRedlock() inside workerd", () => {
       silent.closeAllConnections();
       silent.close();
     });
-    const { outputFiles } = await build({
-      entryPoints: [fileURLToPath(new URL("worker.ts", import.meta.url))],
-      bundle: true,
-      write: false,
-      format: "esm",
-      platform: "neutral",
-      mainFields: ["module", "main"],
-      conditions: ["leasehold-source", "workerd", "worker", "browser"],
-    });
-    const options = convertV4MiniflareOptions({
-      name: "redlock",
-      modules: true,
-      script: outputFiles[0]?.text ?? "",
+    const workerd = startWorkerd({
+      script: await bundleForWorkers(new URL("worker.ts", import.meta.url)),
       compatibilityDate: "2026-11-01",
       bindings: { URLS: urls.join(" "), TOKEN: token },
-      host: "127.0.0.1",
-      port: 0,
-      cf: false,
     });
-    const workerd = new Miniflare(options);
     stack.defer(() => workerd.dispose());
     url = await workerd.ready;
   });

@@ -3,11 +3,9 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ioredisClient } from "../../adapters/ioredis.ts";
 import manifest from "../../package.json" with { type: "json" };
-import { describeRedis, type RunningRestServer, startRedis, startRestServer } from "../support/redis.ts";
+import { describeRedis, type RunningRestServer, startRestRedis } from "../support/redis.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const scenario = join(root, "test/runtimes/scenario.ts");
@@ -22,19 +20,11 @@ const deno = (url: string): string[] => ["run", "--no-lock", "--no-prompt", `--a
 
 describeRedis("a lock over REST", () => {
   let server: RunningRestServer;
-  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    const redis = await startRedis();
-    const backing = new Redis(redis.port, "127.0.0.1");
-    server = await startRestServer(ioredisClient(backing));
-    stop = async () => {
-      await server.stop();
-      backing.disconnect();
-      await redis.stop();
-    };
+    server = await startRestRedis();
   });
-  afterAll(() => stop());
+  afterAll(() => server.stop());
 
   test.each([
     ["node", () => []],

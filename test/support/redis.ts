@@ -8,7 +8,9 @@ import { spawn, spawnSync } from "node:child_process";
 import { createServer } from "node:http";
 import { createServer as createTcpServer, type Server } from "node:net";
 import { getRequestListener } from "@hono/node-server";
+import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
+import { ioredisClient } from "../../adapters/ioredis.ts";
 import { type RestServerOptions, restServer } from "../../adapters/rest-server.ts";
 import type { CommandClient } from "../../src/command.ts";
 
@@ -104,6 +106,26 @@ export async function startRestServer(
       server.closeAllConnections();
     });
   return { url: `http://127.0.0.1:${port}`, token, requests, stop };
+}
+
+/** A REST server in front of a `redis-server` of its own. */
+export interface RunningRestRedis extends RunningRestServer {
+  readonly redis: RunningRedis;
+  /** The connection that the server uses. */
+  readonly connection: Redis;
+}
+
+/** Starts a `redis-server` and serves it as Upstash REST; `stop` ends both. */
+export async function startRestRedis(options?: Partial<RestServerOptions>): Promise<RunningRestRedis> {
+  const redis = await startRedis();
+  const connection = new Redis(redis.port, "127.0.0.1");
+  const rest = await startRestServer(ioredisClient(connection), options);
+  const stop = async (): Promise<void> => {
+    await rest.stop();
+    connection.disconnect();
+    await redis.stop();
+  };
+  return { ...rest, redis, connection, stop };
 }
 
 /** Binds a server to a free port of the loopback interface. */

@@ -1,46 +1,21 @@
 /** Runs locks and a guarded cache inside workerd, at a compatibility date before its `cache` field and at a late one. */
 import { connect } from "node:net";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { Redis } from "ioredis";
-import { ioredisClient } from "leasehold/ioredis";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import type { Miniflare } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { describeRedis, type RunningRestServer, startRedis, startRestServer } from "../../support/redis.ts";
+import { describeRedis, type RunningRestServer, startRestRedis } from "../../support/redis.ts";
+import { bundleForWorkers, startWorkerd } from "../../support/workerd.ts";
 
 const patient = { timeout: 10_000 };
-
-/** For a Worker that has web globals only: an import of anything else would not resolve. */
-async function bundle(): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL("smoke.ts", import.meta.url))],
-    bundle: true,
-    write: false,
-    format: "esm",
-    platform: "neutral",
-    mainFields: ["module", "main"],
-    conditions: ["leasehold-source", "workerd", "worker", "browser"],
-  });
-  return outputFiles[0]?.text ?? "";
-}
 
 describeRedis("inside workerd", () => {
   let script: string;
   let server: RunningRestServer;
-  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    const redis = await startRedis();
-    const backing = new Redis(redis.port, "127.0.0.1");
-    server = await startRestServer(ioredisClient(backing));
-    stop = async () => {
-      await server.stop();
-      backing.disconnect();
-      await redis.stop();
-    };
-    script = await bundle();
+    server = await startRestRedis();
+    script = await bundleForWorkers(new URL("smoke.ts", import.meta.url));
   });
-  afterAll(() => stop());
+  afterAll(() => server.stop());
 
   describe.each([
     { date: "2024-09-01", cacheField: false },
@@ -50,17 +25,11 @@ describeRedis("inside workerd", () => {
     let url: URL;
 
     beforeAll(async () => {
-      const options = convertV4MiniflareOptions({
-        name: "smoke",
-        modules: true,
+      workerd = startWorkerd({
         script,
         compatibilityDate: date,
         bindings: { REST_URL: server.url, REST_TOKEN: server.token },
-        host: "127.0.0.1",
-        port: 0,
-        cf: false,
       });
-      workerd = new Miniflare(options);
       url = await workerd.ready;
     });
     afterAll(() => workerd.dispose());
