@@ -5,10 +5,10 @@
  */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { timingSafeEqual } from "hono/utils/buffer";
 import { type CommandClient, field, isReplyError, type Reply } from "../src/command.ts";
 import { configError } from "../src/errors.ts";
 import { refusalOf } from "./rest-server-commands.ts";
+import { isSame } from "./rest-server-token.ts";
 
 /** Options of {@link restServer}. */
 export interface RestServerOptions {
@@ -48,9 +48,9 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
   if (typeof token !== "string" || !token.trim()) throw configError("token", "a text that is not empty", typeof token);
   if (!(maxSize > 0)) throw configError("maxBodyBytes", "a positive number", String(maxSize));
   const app = new Hono();
+  const authorization = `Bearer ${token.trim()}`;
   app.use(async (c, next) => {
-    // Compares hashes, so that the time taken does not tell how much of a guess was right.
-    if (await timingSafeEqual(c.req.header("authorization") ?? "", `Bearer ${token.trim()}`)) return next();
+    if (isSame(c.req.header("authorization") ?? "", authorization)) return next();
     return c.json({ error: "WRONGPASS invalid or missing auth token" }, 401);
   });
   // The rest of the body is not read, so the connection is of no more use.

@@ -4,6 +4,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { type RestServerOptions, restServer } from "../../adapters/rest-server.ts";
+import { isSame } from "../../adapters/rest-server-token.ts";
 import { type Command, type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
 import { gate } from "../support/fetch-double.ts";
 import { describeRedis, type RunningRestServer, startRestRedis, startRestServer } from "../support/redis.ts";
@@ -143,18 +144,15 @@ describe("requests that are refused", () => {
     expect(commands).toEqual([]);
   });
 
-  test("tokens are compared by their hashes, whatever their length", async () => {
-    const digest = vi.spyOn(crypto.subtle, "digest");
-    const { app } = serve(() => "OK");
-    for (const guess of ["s", "server-token", "x".repeat(100)]) {
-      digest.mockClear();
-      await app.request("/", { method: "POST", headers: { authorization: `Bearer ${guess}` }, body: '["PING"]' });
-      expect(digest.mock.calls.map(([, bytes]) => new TextDecoder().decode(bytes))).toEqual([
-        `Bearer ${guess}`,
-        "Bearer server-token",
-      ]);
+  test("tokens are compared to their ends, however much of a guess is right", () => {
+    const secret = "Bearer server-token";
+    const looked = vi.spyOn(String.prototype, "charCodeAt");
+    for (const guess of ["", "B", "Bearer server-tokem", secret, `${secret}s`, "x".repeat(100)]) {
+      looked.mockClear();
+      expect(isSame(guess, secret)).toBe(guess === secret);
+      expect(looked).toHaveBeenCalledTimes(2 * secret.length);
     }
-    digest.mockRestore();
+    looked.mockRestore();
   });
 
   test.for([
