@@ -21,13 +21,12 @@ export interface Body {
 /** Reads a response whatever its status: an unread body holds its connection, and on Workers one of six places. */
 export async function readBody(response: RestResponse, token: string): Promise<Body> {
   const { status } = response;
-  const wait = response.headers.get("retry-after") ?? "";
   const text = await response.text();
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {} // an outage of a proxy, most likely: replyOf tells it by status and text
-  return { status, text, json, retryAfterMs: /^\d{1,9}$/.test(wait) ? Number(wait) * 1000 : undefined, token };
+  return { status, text, json, retryAfterMs: Number(response.headers.get("retry-after")) * 1_000 || undefined, token };
 }
 
 /** What a `/pipeline` of `count` answered to the command at `place`; a whole that failed fails each. */
@@ -45,7 +44,7 @@ export function replyAt(body: Body, place: number, count: number): Reply {
  */
 export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
-  const said = typeof error === "string" ? scrub(error, [token]) : "";
+  const said = scrub(error, [token]);
   if (status === 401) throw new ReplyError(said || "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
   if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;

@@ -5,7 +5,6 @@
  */
 import { systemClock } from "../src/clock.ts";
 import type { Signal } from "../src/command.ts";
-import { configError, type LockError } from "../src/errors.ts";
 
 /** What `fetch` is called with. */
 export interface RestRequest {
@@ -29,24 +28,13 @@ export interface UrlParts {
   readonly href: string;
   readonly origin: string;
   readonly host: string;
-  readonly hostname: string;
   readonly pathname: string;
 }
 
 /** The URL of a REST API, or undefined where what is given is none, or brings credentials. */
 export function urlOf(given: unknown): UrlParts | undefined {
-  const text = String(given).trim();
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.canParse(given as string) ? new URL(given as string) : undefined; // which trims it
   return url && /^https?:\/\/[^/@]+\//.test(url.href) ? url : undefined;
-}
-
-/** Refuses a setting. Neither a URL nor a token is shown: one may hold the other by mistake. */
-export function refused(option: "url" | "token", expected: string, given: unknown): LockError {
-  return configError(
-    option,
-    expected,
-    given && typeof given === "string" ? "another text" : String(JSON.stringify(given)),
-  );
 }
 
 /**

@@ -8,7 +8,7 @@ import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
 import { type Body, readBody, replyOf, toldBy } from "./rest-reply.ts";
-import { type RestRequest, type RestResponse, refused, uniqueBlanks, urlOf } from "./rest-request.ts";
+import { type RestRequest, type RestResponse, uniqueBlanks, urlOf } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
 
@@ -56,16 +56,17 @@ export interface RestClientOptions {
  * ```
  */
 export function restClient(options: RestClientOptions): CommandClient {
-  const { fetch, cache, batch = false, label, scriptHeader } = options;
+  const { fetch, cache, batch, label, scriptHeader } = options;
   const url = urlOf(options.url);
   let sent = 0;
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
     const url = urlOf(options.url);
-    if (!url) throw refused("url", "the URL of a REST API, without credentials", options.url);
-    const token = String(options.token ?? "").trim(); // a line break often comes with it
-    if (!/^[!-~]+$/.test(token)) throw refused("token", "a REST token", options.token);
+    // Neither a URL nor a token is shown: one may hold the other by mistake.
+    if (!url) throw configError("url", "the URL of a REST API, without credentials", typeof options.url);
+    const token = `${options.token ?? ""}`.trim(); // a line break often comes with it
+    if (!/^[!-~]+$/.test(token)) throw configError("token", "a REST token", typeof options.token);
     if (signal?.aborted) throw signal.reason;
     sent += 1;
     const address = url.origin + url.pathname.replace(/\/+$/, "") + path;
@@ -89,7 +90,7 @@ export function restClient(options: RestClientOptions): CommandClient {
       ? batching((commands, signal) => post("/pipeline", commands, signal))
       : async (command, { signal } = {}) => replyOf(await post("", command, signal)),
     label: label ?? url?.host,
-    scriptHeader: scriptHeader ?? (url?.hostname.endsWith(".upstash.io") ? keyLocking : undefined),
+    scriptHeader: scriptHeader ?? (url?.host.endsWith(".upstash.io") ? keyLocking : undefined),
   };
 }
 

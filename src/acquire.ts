@@ -67,7 +67,7 @@ export async function acquire(
       const { held, error, atOnce, cost } = await attempts.next(signal, withinMs);
       requests += cost.requests;
       const waitedMs = msSince(clock, startedAt);
-      const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs };
+      const happened = { ...cost, name, requests, durationMs: waitedMs };
       if (held) {
         held.holding.tell({ type: "acquired", remainingMs: held.lease.remaining(), ...happened });
         return held;
@@ -87,7 +87,7 @@ export async function acquire(
         // also where a client gave no number
         if (!contended || !waitMs) throw error;
         const reason = `another holds it after ${waitMs} ms`;
-        throw failure("timeout", "acquire", name, reason, { nodes: error.nodes, retryAfterMs, cause: error });
+        throw failure("timeout", "acquire", name, reason, { ...error, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;
       const delayMs = retryDelayMs({ retry, waitedMs, holderMs, chance: uniform(random, 0, 1) });

@@ -4,7 +4,6 @@
  * @module
  */
 import { type Signal, untilAborted } from "./command.ts";
-import { unrefTimer } from "./host.ts";
 
 /** One instant on both clocks of this process, in ms. */
 export interface Stamp {
@@ -24,7 +23,7 @@ export interface Clock {
 }
 
 // Timers hold their delay in 32 signed bits, and a longer one fires at once, so it is walked in steps.
-const longestTimerMs = 2 ** 31 - 1;
+const longestTimerMs = 2_147_483_647;
 
 /** The runtime's own clock. */
 export const systemClock: Clock = {
@@ -34,7 +33,7 @@ export const systemClock: Clock = {
     const step = (left: number): void => {
       const next = Math.min(left, longestTimerMs);
       timer = setTimeout(() => (left > next ? step(left - next) : callback()), next);
-      if (!keepsAlive) unrefTimer(timer);
+      if (!keepsAlive) (timer as { unref?: () => void }).unref?.(); // it is a number on older Deno and Workers
     };
     step(Math.max(0, ms));
     return () => clearTimeout(timer as number);
@@ -57,7 +56,7 @@ export function msSince(clock: Clock, start: Stamp): number {
 
 /** Resolves after `ms` and keeps the process alive; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, ms: number, signal?: Signal): Promise<void> {
-  let cancel = (): void => {};
+  let cancel: (() => void) | undefined;
   const slept = new Promise<void>((resolve) => {
     cancel = clock.after(ms, true, resolve);
   });

@@ -52,14 +52,14 @@ export interface CommandClient {
 export class ReplyError extends Error {
   override readonly name = "ReplyError";
   /** The first word of the error where that is a code, such as "OOM"; also found inside a wrapped text; else "ERR". */
-  readonly code: string;
+  declare readonly code: string;
   /** How long the server asked not to be called, in ms, where it said so (HTTP 429 with Retry-After). */
   declare readonly retryAfterMs?: number;
 
   constructor(message: string, options: { code?: string | undefined; retryAfterMs?: number | undefined } = {}) {
     super(message);
     this.code = options.code ?? errorCode.exec(message)?.[1] ?? "ERR";
-    if (options.retryAfterMs !== undefined) this.retryAfterMs = options.retryAfterMs;
+    if (options.retryAfterMs) this.retryAfterMs = options.retryAfterMs;
   }
 }
 
@@ -95,16 +95,19 @@ export function toReply(value: unknown): Reply {
  * have none of their own. The command itself is not recalled.
  */
 export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      signal.removeEventListener("abort", end);
-      if (signal.aborted) reject(signal.reason);
-    };
-    signal.addEventListener("abort", end);
-    if (signal.aborted) end();
-    void promise.then(resolve, reject).then(end);
-  });
+  if (!signal) return promise;
+  let stop: (() => void) | undefined;
+  return new Promise<T>((resolve, reject) => {
+    stop = onAbort(signal, () => reject(signal.reason));
+    promise.then(resolve, reject);
+  }).finally(stop);
+}
+
+/** Calls back once the signal aborts, at once where it has. Returns what ends the listening. */
+export function onAbort(signal: Signal | undefined, callback: () => void): () => void {
+  signal?.addEventListener("abort", callback);
+  if (signal?.aborted) callback();
+  return () => signal?.removeEventListener("abort", callback);
 }
 
 /** A property of an object of any kind, undefined where there is neither: for what a foreign client may have. */
@@ -114,5 +117,5 @@ export function field(value: unknown, name: string): unknown {
 
 /** Whether a text is Redis' own: it begins with a code in capitals. Classes have names too, but a minifier changes them. */
 export function isRedisText(text: string): boolean {
-  return /^[A-Z][A-Z0-9_]+ /.test(text);
+  return /^[A-Z]{3}[A-Z0-9_]* /.test(text);
 }

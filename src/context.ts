@@ -34,8 +34,7 @@ export interface Wanted {
  * Awaits work that may outlive the call, or hands it over where the host takes it. Never rejects: a `waitUntil` that
  * throws, as one that is not bound to its object does, must not hide what the call came to.
  */
-export async function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<void> {
+export function settle({ waitUntil }: Pick<LockContext, "waitUntil">, work: Promise<unknown>): Promise<unknown> {
   const settled = work.catch(() => {});
-  if (!waitUntil) return settled.then(() => {});
-  await (async () => waitUntil(settled))().catch(() => settled);
+  return waitUntil ? (async () => waitUntil(settled))().catch(() => settled) : settled;
 }

@@ -58,7 +58,7 @@ export interface LockErrorDetails {
  */
 export class LockError extends Error {
   override readonly name = "LockError";
-  readonly code: LockErrorCode;
+  declare readonly code: LockErrorCode;
   declare readonly lockName?: string;
   declare readonly nodes?: readonly NodeReport[];
   declare readonly result?: unknown;
@@ -67,25 +67,18 @@ export class LockError extends Error {
 
   constructor(code: LockErrorCode, message: string, details: LockErrorDetails = {}) {
     super(message);
-    this.code = code;
-    for (const [field, value] of Object.entries(details)) {
+    for (const [field, value] of Object.entries({ ...details, code })) {
       const enumerable = !/result|cause/.test(field); // a task's value is for its caller, not for a log
       if (value !== undefined) Object.defineProperty(this, field, { value, enumerable });
     }
   }
 
-  /** The printable part, for loggers that serialise errors as JSON. */
+  /** The printable part, for loggers that serialise errors as JSON; of the cause its text, shortened. */
   toJSON(): object {
-    return { ...this, message: this.message, cause: printable(this.cause) };
+    const { message, cause } = this;
+    // A caller's signal may abort with anything at all, also with what has no way to become a string.
+    return { ...this, message, cause: scrub(Object(cause).message ?? cause) || undefined };
   }
-}
-
-// A caller's signal may abort with anything at all, also with what has no way to become a string.
-function printable(cause: unknown): unknown {
-  if (cause instanceof LockError) return cause;
-  if (Object(cause) !== cause) return cause && String(cause);
-  const { name, message, code } = cause as Partial<LockError>;
-  return { name, message, code };
 }
 
 /**
@@ -112,8 +105,9 @@ export function configError(option: string, expected: string, shown: string): Lo
   return new LockError("config", `Cannot use ${option} as it must be ${expected}: current value is ${shown}`);
 }
 
-/** Shortens foreign text for a message and blanks what must not be printed. */
-export function scrub(text: string, secrets: readonly string[] = []): string {
+/** Shortens foreign text for a message and blanks what must not be printed; nothing of what is no text. */
+export function scrub(text: unknown, secrets: readonly string[] = []): string {
+  if (typeof text !== "string") return "";
   const clean = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
-  return /^[\s\S]{0,200}(?!\w)/.exec(clean)?.[0] ?? ""; // to the end of a word: half a one may be half a secret
+  return /^.{0,200}(?!\w)/s.exec(clean)?.[0] ?? ""; // to the end of a word: half a one may be half a secret
 }

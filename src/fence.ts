@@ -61,8 +61,8 @@ export async function fencedSet(
   if (typeof value !== "string") throw invalid("value", typeof value, "a string");
   if (!Number.isSafeInteger(fence) || fence < 1) throw invalid("fence", fence, "a safe integer from 1");
   if (ttlMs !== undefined) checkDuration("ttlMs", ttlMs, 1);
-  const question = { script: fencedSetScript, keys: [key, fenceKey], args: [fence, value, ttlMs ?? 0], timeoutMs };
-  const answer = await ask(environment ?? systemEnvironment(), node, question);
+  const question = { script: fencedSetScript, keys: [key, fenceKey], args: [fence, value, ttlMs ?? 0] };
+  const answer = await ask(environment ?? systemEnvironment(), node, question, timeoutMs);
   if (answer.reply) return answer.reply.type === "written";
   throw tooFewAnswers("write", key, [answer]);
 }

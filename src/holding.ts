@@ -86,7 +86,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   const controller = new AbortController();
   let endedBy: Ending | undefined;
   let error: LockError | undefined;
-  let cancelDeadline = (): void => {};
+  let cancelDeadline: (() => void) | undefined;
 
   const remainingMs = (): number => {
     const left = Math.floor(usableMs(context, grant));
@@ -98,7 +98,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     return endedBy;
   };
   const watch = (): void => {
-    cancelDeadline();
+    cancelDeadline?.();
     cancelDeadline = env.clock.after(Math.max(1, usableMs(context, grant)), false, () => {
       if (!ending()) watch();
     });
@@ -111,7 +111,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   const end = (by: Ending): void => {
     if (endedBy) return;
     endedBy = by;
-    cancelDeadline();
+    cancelDeadline?.();
     if (by === "released") return;
     controller.abort(lostError());
     tell({ type: "lost", by });
@@ -126,15 +126,13 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     let extensions = 0;
     let misses = 0;
     const { answers, cost } = await askAll(context, question, ({ reply, sentAt }, index) => {
-      const hold = holds[index];
-      if (reply?.type === "extended" && hold && !hold.gone) {
+      const hold = holds[index] as Hold;
+      if (reply && reply.type !== "extended") hold.gone = reply.type;
+      if (reply && !hold.gone) {
         extensions += 1;
         const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
         if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
-      } else {
-        misses += 1;
-        if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;
-      }
+      } else misses += 1;
       if (!ending()) watch(); // also where the round was decided before
       return extensions >= quorum || misses > spare;
     });
@@ -156,6 +154,7 @@ export function usableMs(context: LockContext, { holds, flightMs }: Grant): numb
   return quorumRemainingMs(perNode, context.quorum) - flightMs;
 }
 
-function leftMs({ env, driftFactor }: LockContext, { sentAt, ...bound }: Word): number {
-  return remainingMs({ ...bound, elapsedMs: elapsedMs(sentAt, env.clock.now()) }, driftFactor);
+function leftMs({ env, driftFactor }: LockContext, { sentAt, remainingMs: leftAtReply, leaseMs }: Word): number {
+  const bound = { elapsedMs: elapsedMs(sentAt, env.clock.now()), remainingMs: leftAtReply, leaseMs };
+  return remainingMs(bound, driftFactor);
 }

@@ -15,8 +15,3 @@ export function currentHost(): Host {
   const { navigator } = globalThis as { navigator?: { userAgent?: string } };
   return { isolatesRequests: navigator?.userAgent === "Cloudflare-Workers" };
 }
-
-/** Lets the process end although the timer is pending, where a timer can: it is a number on older Deno and Workers. */
-export function unrefTimer(timer: unknown): void {
-  (timer as { unref?: () => void }).unref?.();
-}

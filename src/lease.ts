@@ -77,7 +77,7 @@ export interface HeldLease {
   readonly lease: Lease;
   readonly holding: Holding;
   /** Releases without ever rejecting: trouble goes to the observer. With `waitUntil` it goes on behind. */
-  close(): Promise<void>;
+  close(): Promise<unknown>;
 }
 
 /** Gives what was granted its public face. */
@@ -110,12 +110,10 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
   };
 
   // While the lease lasts nobody else can have the lock, so a lost request is worth a second one.
-  const close = (): Promise<void> => {
+  const close = (): Promise<unknown> => {
     const again = !holding.ending();
-    return settle(
-      context,
-      release().then<unknown, unknown>(undefined, () => again && release()),
-    );
+    const released = release().catch<unknown>(() => again && release());
+    return settle(context, released);
   };
 
   const lease = methods as Lease;

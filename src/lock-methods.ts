@@ -126,7 +126,8 @@ export function lockMethods(
     const { leaseMs, waitMs, signal, waitUntil } = checkedCall(call, defaults);
     const keys = lockKeys(prefix, checkName("name", name));
     const context = { ...participants(), observe, waitUntil };
-    return acquire(context, attemptsFor(context, { name, keys, leaseMs }), { name, waitMs, signal });
+    const wanted = { name, keys, leaseMs, waitMs, signal };
+    return acquire(context, attemptsFor(context, wanted), wanted);
   };
   const tryHold = (name: string, call?: TryOptions): Promise<HeldLease | LockError> =>
     hold(name, { ...call, waitMs: 0 }).catch((error: unknown) => {
@@ -160,8 +161,13 @@ type CheckedCall = Call & { readonly leaseMs: number; readonly waitMs: number };
 
 /** What is said for one call, else for the lock, else the default: a copy, whatever becomes of the caller's object. */
 function checkedCall(call: Call, lock: Call): CheckedCall {
-  const { leaseMs = lock.leaseMs ?? 10_000, waitMs = lock.waitMs ?? 10_000, waitUntil = lock.waitUntil } = call;
-  const { signal, maxHoldMs } = call;
+  const {
+    leaseMs = lock.leaseMs ?? 10_000,
+    waitMs = lock.waitMs ?? 10_000,
+    waitUntil = lock.waitUntil,
+    signal,
+    maxHoldMs,
+  } = call;
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
   if (maxHoldMs !== undefined) checkDuration("maxHoldMs", maxHoldMs, 1);

@@ -9,11 +9,11 @@ import { type LockContext, settle, type Wanted } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { failure } from "./errors.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
-import { createNode, tooFewAnswers } from "./node.ts";
+import { type Answer, createNode, tooFewAnswers } from "./node.ts";
 import { newToken } from "./random.ts";
 import { rollBack } from "./release.ts";
 import { askAll } from "./round.ts";
-import { acquireScript } from "./scripts/acquire.ts";
+import { type AcquireReply, acquireScript } from "./scripts/acquire.ts";
 import { checkClient } from "./validate.ts";
 import { defaultDriftFactor } from "./validity.ts";
 
@@ -47,8 +47,11 @@ const largestFence = 2 ** 52;
  */
 export function createLock(client: CommandClient, options: LockOptions = {}, environment?: Environment): Lock {
   const nodes = [createNode(checkClient(client), 1)];
-  const parts = { nodes, quorum: 1, driftFactor: defaultDriftFactor, floorMs };
-  return lockMethods(options, () => ({ ...parts, env: environment ?? systemEnvironment() }), attemptsOnOne);
+  const participants = () => {
+    const env = environment ?? systemEnvironment();
+    return { env, nodes, quorum: 1, driftFactor: defaultDriftFactor, floorMs };
+  };
+  return lockMethods(options, participants, attemptsOnOne);
 }
 
 /**
@@ -66,7 +69,7 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
   let token = newToken(env.random);
   let uncertain = false;
   let triedAtOnce = false;
-  let cleaning = Promise.resolve();
+  let cleaning: Promise<unknown> | undefined;
 
   const cleanUp = (): void => {
     cleaning = settle(context, rollBack(context, { ...wanted, token }));
@@ -84,9 +87,9 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
         withinMs,
         signal,
       });
-      const [answer] = answers;
-      const reply = answer?.reply;
-      if (answer && reply?.type === "granted") {
+      const answer = answers[0] as Answer<AcquireReply>; // of its one node
+      const { reply } = answer;
+      if (reply?.type === "granted") {
         const { fence, remainingMs } = reply;
         if (fence > largestFence) {
           cleanUp();
@@ -103,9 +106,9 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
       }
       if (reply) token = newToken(env.random); // the node refuses this one for good
       const error = tooFewAnswers("acquire", name, answers);
-      if (answer?.final) throw error;
+      if (answer.final) throw error;
       if (cost.requests) uncertain = !reply;
-      const atOnce = answer?.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
+      const atOnce = answer.kind === "unknown" && !error.retryAfterMs && !triedAtOnce;
       triedAtOnce ||= atOnce;
       return { error, atOnce, cost };
     },

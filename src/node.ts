@@ -9,6 +9,7 @@ import {
   type Command,
   type CommandClient,
   isReplyError,
+  onAbort,
   type Reply,
   ReplyError,
   type Signal,
@@ -28,8 +29,6 @@ export interface Node {
 
 /** One question to a node. */
 export interface Question<Result> extends ScriptCall<Result> {
-  /** No answer within this is "unknown". */
-  readonly timeoutMs: number;
   /** False for work that must not keep a process alive, such as a renewal. */
   readonly keepsAlive?: boolean;
   /** Gives up early; the answer is then "unknown". */
@@ -70,12 +69,16 @@ export function createNode(client: CommandClient, place: number): Node {
 }
 
 /**
- * Asks once. Never rejects for what a Redis or a network does; rejects with the client's own "config" error, such as a
+ * Asks once; no answer within `timeoutMs` is "unknown". Never rejects for what a Redis or a network does; rejects with the client's own "config" error, such as a
  * malformed URL. The client's promise is left alone once the time is up: whatever it gives then is not an answer.
  */
-export async function ask<Result>(env: Environment, node: Node, question: Question<Result>): Promise<Answer<Result>> {
-  const { clock } = env;
-  const { script, timeoutMs, keepsAlive = true, signal } = question;
+export async function ask<Result>(
+  { clock }: Environment,
+  node: Node,
+  question: Question<Result>,
+  timeoutMs: number,
+): Promise<Answer<Result>> {
+  const { script, keepsAlive = true, signal } = question;
   const sentAt = clock.now();
   const timeUp = new AbortController();
   let requests = 0;
@@ -88,12 +91,11 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
     node.trip = timedOut(node.trip);
     giveUp("timeout");
   });
-  const onAbort = (): void => giveUp("aborted");
-  signal?.addEventListener("abort", onAbort);
+  const stopListening = onAbort(signal, () => giveUp("aborted"));
 
   let said: Said<Result>;
   try {
-    if (signal?.aborted) throw new Error("aborted");
+    if (timeUp.signal.aborted) throw timeUp.signal.reason;
     const reply = script.decode(await untilAborted(runScript(node.client, question, send), timeUp.signal));
     if (!reply) throw new Error("odd reply");
     said = { kind: "reply", reply };
@@ -102,7 +104,7 @@ export async function ask<Result>(env: Environment, node: Node, question: Questi
     said = classify(error, question);
   } finally {
     cancelTimer();
-    signal?.removeEventListener("abort", onAbort);
+    stopListening();
   }
   const ms = msSince(clock, sentAt);
   if (said.kind !== "unknown") node.trip = sampled(node.trip, ms);
@@ -133,10 +135,10 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const { message = error, retryAfterMs } = Object(error) as { message?: unknown; retryAfterMs?: number };
   // Whatever is long enough to be a token or a value stays out of messages, wherever a client may have put it.
   const secrets = args.map(String).filter((arg) => arg.length >= 16);
-  const reason = scrub(typeof message === "string" ? message : "", secrets); // a client may reject with anything
+  const reason = scrub(message, secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
   const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
-  const final = denied ? "config" : /\bmax\b.*\bexceeded\b/i.test(reason) ? "unavailable" : undefined;
+  const final = denied ? "config" : /\bmax.*exceeded/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, code, final, retryAfterMs };
 }

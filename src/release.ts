@@ -49,17 +49,17 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
     const deletedBefore = heldAtFirst;
     heldAtFirst ??= !holding.ending();
     holding.end("released");
+    const decided = (): "released" | "stolen" | false =>
+      said.deleted >= quorum ? "released" : said.foreign > nodes.length - quorum && "stolen";
     const uncertain = grant.holds.some((hold) => hold.uncertain);
-    const isStolen = (): boolean => said.foreign > nodes.length - quorum;
     const { answers, cost } = await askRelease({ ...context, nodes: silent }, grant, uncertain, ({ reply, from }) => {
       if (reply) {
         silent = silent.filter((node) => node !== from);
         said[deletedBefore ? "deleted" : reply.type] += 1;
       }
-      return said.deleted >= quorum || isStolen();
+      return !!decided();
     });
-    const isKnown = said.deleted + said.absent + said.foreign >= quorum;
-    const outcome = said.deleted >= quorum ? "released" : isStolen() ? "stolen" : isKnown && "expired";
+    const outcome = decided() || (nodes.length - silent.length >= quorum && "expired");
     if (outcome) {
       releasing = Promise.resolve("already-released");
       holding.tell({ type: "released", outcome, ...cost });

@@ -19,16 +19,16 @@ import { estimateMs, quorumTrip } from "./validity.ts";
 export function startRenewal(holding: Holding): () => void {
   const { context, grant } = holding;
   const { clock, random } = context.env;
-  let cancel = (): void => {};
+  let cancel: (() => void) | undefined;
 
   const schedule = (failures: number): void => {
     const answerMs = estimateMs(quorumTrip(context.nodes, context.quorum));
     const left = holding.remainingMs();
-    const threeAttempts = 3 * 1.5 * answerMs;
-    const ms = failures
-      ? pauseMs(failures, answerMs)
-      : Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1);
-    cancel = clock.after(ms, false, () => {
+    const threeAttempts = 4.5 * answerMs; // each with half an answer's time to spare
+    const early = Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1);
+    // From the second failure half an answer's time, doubling up to a second; but never a loop that spins.
+    const late = failures > 1 ? Math.min(1_000, Math.max(20, answerMs / 2) * 2 ** (failures - 2)) : 0;
+    cancel = clock.after(failures ? late : early, false, () => {
       holding.extend(grant.leaseMs, "renewed").then(
         () => schedule(0),
         () => holding.ending() || schedule(failures + 1),
@@ -37,14 +37,5 @@ export function startRenewal(holding: Holding): () => void {
   };
 
   schedule(0);
-  return () => cancel();
-}
-
-/**
- * The pause after the n-th failure in a row, from 1: none, then half an answer's time, doubling up to a second; but never
- * a loop that spins.
- */
-function pauseMs(failures: number, answerMs: number): number {
-  const shortestMs = 20;
-  return failures > 1 ? Math.min(1_000, Math.max(shortestMs, answerMs / 2) * 2 ** (failures - 2)) : 0;
+  return () => cancel?.();
 }

@@ -4,21 +4,18 @@
  * @module
  */
 import { msSince } from "./clock.ts";
-import type { Signal } from "./command.ts";
 import { type LockContext, settle } from "./context.ts";
 import type { NodeReport } from "./errors.ts";
-import { type Answer, ask, reportOf } from "./node.ts";
-import type { ScriptCall, Verdict } from "./script.ts";
+import { type Answer, ask, type Question, reportOf } from "./node.ts";
+import type { Verdict } from "./script.ts";
 import { nodeTimeoutMs } from "./validity.ts";
 
 /** One question to every node. */
-export interface RoundQuestion<Result extends Verdict> extends ScriptCall<Result> {
+export interface RoundQuestion<Result extends Verdict> extends Question<Result> {
   /** Bounds the node time-outs, with the round trip measured so far. */
   readonly leaseMs: number;
   /** A shorter bound, where the caller has one. */
   readonly withinMs?: number;
-  readonly keepsAlive?: boolean;
-  readonly signal?: Signal | undefined;
 }
 
 /** What had come back when a round was decided. */
@@ -42,29 +39,32 @@ export interface Cost {
  */
 export async function askAll<Result extends Verdict>(
   context: Pick<LockContext, "env" | "nodes" | "floorMs" | "waitUntil">,
-  { leaseMs, withinMs = leaseMs, ...question }: RoundQuestion<Result>,
-  decides: (answer: Answer<Result>, index: number) => boolean = () => false,
+  question: RoundQuestion<Result>,
+  decides?: (answer: Answer<Result>, index: number) => boolean,
 ): Promise<Round<Result>> {
   const { env, nodes, floorMs } = context;
+  const { leaseMs, withinMs = leaseMs } = question;
   const startedAt = env.clock.now();
   const answers: Answer<Result>[] = [];
   let all: Promise<unknown> | undefined;
   await new Promise<unknown>((resolve, reject) => {
-    const asked = nodes.map(async (node, index) => {
-      const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
-      const answer = await ask(env, node, { ...question, timeoutMs });
-      answers.push(answer);
-      if (decides(answer, index)) resolve(undefined);
-    });
-    all = Promise.all(asked);
+    all = Promise.all(
+      nodes.map(async (node, index) => {
+        const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
+        const answer = await ask(env, node, question, timeoutMs);
+        answers.push(answer);
+        if (decides?.(answer, index)) resolve(undefined);
+      }),
+    );
     all.then(resolve, reject);
   });
-  if (all && answers.length < nodes.length) void settle(context, all);
+  const missing = nodes.length - answers.length;
+  if (missing && all) void settle(context, all);
   return {
     answers: [...answers],
     cost: {
       nodes: answers.map(reportOf),
-      requests: answers.reduce((sum, { requests }) => sum + requests, nodes.length - answers.length),
+      requests: answers.reduce((sum, { requests }) => sum + requests, missing),
       durationMs: msSince(env.clock, startedAt),
     },
   };

@@ -13,8 +13,6 @@ export interface Verdict {
 
 /** A Lua script and the meaning of its replies. */
 export interface Script<Result> {
-  /** The verb, as in the API. */
-  readonly name: string;
   /** The whole text. Every key it touches is in KEYS. */
   readonly source: string;
   /** The meaning of a well-formed reply; undefined for any other shape, which tells nothing. */

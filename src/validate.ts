@@ -6,7 +6,7 @@
 import type { CommandClient, Signal } from "./command.ts";
 import { configError, type LockError } from "./errors.ts";
 
-const longestMs = 365 * 86_400_000;
+const longestMs = 31_536_000_000;
 
 /** A duration in whole ms from `least` to 365 days. */
 export function checkDuration(option: string, value: number, least = 0): void {
@@ -21,8 +21,8 @@ export function checkLeaseMs(value: number): void {
 
 /** A name of a lock or key of a cache: a non-empty string that has a form in UTF-8. */
 export function checkName(option: string, value: string): string {
-  // Two clients would send a lone surrogate as different bytes.
-  const ok = typeof value === "string" && /^\P{Surrogate}+$/u.test(value);
+  // Two clients would send a lone surrogate (Unicode category Cs) as different bytes.
+  const ok = typeof value === "string" && /^\P{Cs}+$/u.test(value);
   check(ok, option, value, "a non-empty, well-formed string");
   return value;
 }
@@ -48,8 +48,7 @@ export function checkClient(client: CommandClient): CommandClient {
   const has = (method: string): boolean => typeof client === "object" && typeof Object(client)[method] === "function";
   if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
   // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
-  const factories = { call: "ioredis", sendCommand: "nodeRedis", exec: "upstash" };
-  const factory = Object.entries(factories).find(([method]) => has(method))?.[1] ?? "rest";
+  const factory = has("call") ? "ioredis" : has("sendCommand") ? "nodeRedis" : has("exec") ? "upstash" : "rest";
   throw configError("the client", `wrapped, as by ${factory}Client`, typeof client);
 }
 

@@ -28,12 +28,8 @@ export interface Bound {
  * The 2 covers the rounding of two clocks to whole ms. Redlock's validity, per node: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
  */
 export function remainingMs(bound: Bound, driftFactor: number): number {
-  return bound.remainingMs - bound.elapsedMs - driftMs(Math.max(bound.leaseMs, bound.remainingMs), driftFactor);
-}
-
-/** What the clocks' disagreement may take off a lease. */
-export function driftMs(leaseMs: number, driftFactor: number): number {
-  return Math.ceil(driftFactor * leaseMs) + 2;
+  const { remainingMs, elapsedMs, leaseMs } = bound;
+  return remainingMs - elapsedMs - Math.ceil(driftFactor * Math.max(leaseMs, remainingMs)) - 2;
 }
 
 /** The least majority of n nodes. */
@@ -48,25 +44,26 @@ export function quorumRemainingMs(perNode: readonly number[], quorum: number): n
 
 /** What is known of the round trip to one node. */
 export interface RoundTrip {
-  /** Smoothed, or undefined before the first sample. */
-  readonly smoothedMs: number | undefined;
-  readonly variationMs: number;
+  /** Absent before the first sample, and so is the variation. */
+  readonly smoothedMs?: number;
+  readonly variationMs?: number;
   /** Doubles with each time-out in a row, so that a node that became slower than its estimate is heard again. */
   readonly backOff: number;
 }
 
 // Below 1 it changes nothing: a call's second try and its roll-back wait for a silent node no longer than its first.
-const noBackOff = 1 / 4;
+const noBackOff = 0.25;
 
 /** Before the first sample. */
-export const unknownRoundTrip: RoundTrip = { smoothedMs: undefined, variationMs: 0, backOff: noBackOff };
+export const unknownRoundTrip: RoundTrip = { backOff: noBackOff };
 
 /** One more answer, which took `ms`. RFC 6298, section 2. */
-export function sampled({ smoothedMs, variationMs }: RoundTrip, ms: number): RoundTrip {
-  if (smoothedMs === undefined) return { smoothedMs: ms, variationMs: ms / 2, backOff: noBackOff };
+export function sampled(trip: RoundTrip, ms: number): RoundTrip {
+  const { smoothedMs = ms, variationMs = ms / 1.5 } = trip; // so that the first one varies by its half
+  const off = ms - smoothedMs;
   return {
-    smoothedMs: smoothedMs + (ms - smoothedMs) / 8,
-    variationMs: variationMs + (Math.abs(smoothedMs - ms) - variationMs) / 4,
+    smoothedMs: smoothedMs + off / 8,
+    variationMs: variationMs + (Math.abs(off) - variationMs) / 4,
     backOff: noBackOff,
   };
 }
@@ -80,8 +77,8 @@ export function timedOut(trip: RoundTrip): RoundTrip {
 }
 
 /** How long an answer may take: smoothed + 4 × variation (RFC 6298), or a second while nothing is known. */
-export function estimateMs({ smoothedMs, variationMs, backOff }: RoundTrip): number {
-  return Math.max(1, backOff) * (smoothedMs === undefined ? firstEstimateMs : smoothedMs + 4 * variationMs);
+export function estimateMs({ smoothedMs = firstEstimateMs, variationMs = 0, backOff }: RoundTrip): number {
+  return Math.max(1, backOff) * (smoothedMs + 4 * variationMs);
 }
 
 /** The round trip that a quorum takes: of the q-th fastest node, so that neither a slow nor a dead one counts. */

@@ -27,9 +27,9 @@ const pacedMs = 850;
  *
  * Measured with 50 waiters, holds of 5 ms and 5 ms each way: 7.0 requests an acquisition, 16 ms median hand-off.
  */
-export function retryDelayMs({ retry, waitedMs, holderMs, chance }: Refusal): number {
+export function retryDelayMs({ retry, waitedMs, holderMs = Infinity, chance }: Refusal): number {
   const jittered = (0.5 + chance) * Math.min(1_000, 30 * 1.5 ** retry);
-  const bounded = holderMs === undefined ? jittered : Math.min(jittered, holderMs + 5);
+  const bounded = Math.min(jittered, holderMs + 5);
   const paced = (retry - freeRetries) * pacedMs - waitedMs;
   return Math.max(bounded, paced);
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Signal } from "./command.ts";
+import { onAbort, type Signal } from "./command.ts";
 import { LockError } from "./errors.ts";
 import type { HeldLease, Lease } from "./lease.ts";
 import { startRenewal } from "./renewal.ts";
@@ -31,13 +31,11 @@ export async function runUnderLease<T>(
   const tellLongHold = (): void => {
     if (!holding.ending()) holding.tell({ type: "held-long", durationMs });
   };
-  const onAbort = (): void => {
+  const passOn = (): void => {
     if (!holding.ending()) holding.controller.abort(signal?.reason);
   };
-  const cancels = [startRenewal(holding), clock.after(durationMs, false, tellLongHold)];
+  const cancels = [startRenewal(holding), clock.after(durationMs, false, tellLongHold), onAbort(signal, passOn)];
   try {
-    signal?.addEventListener("abort", onAbort);
-    if (signal?.aborted) onAbort();
     const result = await new Promise<T>((resolve, reject) => {
       const endHold = (): void => {
         holding.end("maxHold");
@@ -54,7 +52,6 @@ export async function runUnderLease<T>(
     return result;
   } finally {
     for (const cancel of cancels) cancel();
-    signal?.removeEventListener("abort", onAbort);
     if (holding.ending() !== "maxHold") await close();
   }
 }

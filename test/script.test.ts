@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Command, type CommandClient, type Reply, ReplyError } from "../src/command.ts";
 import { runScript, type Script } from "../src/script.ts";
 
-const script: Script<Reply> = { name: "answer", source: "return 42", decode: (reply) => reply };
+const script: Script<Reply> = { source: "return 42", decode: (reply) => reply };
 const sha1 = (source: string): string => createHash("sha1").update(source).digest("hex");
 
 /** Runs the script on a client of the given kind, which replies in turn; gives the commands that it was sent. */

@@ -26,22 +26,13 @@ const dayMs = 24 * hourMs;
 
 const scripts = await allScripts();
 
-test.for(scripts)(
-  "$script.name has a twin in memory, behind any header line too",
-  async ({ script, keys, sampleArgs }) => {
-    for (const header of ["", "#!lua\n", "#!lua flags=allow-key-locking\n"]) {
-      const names = keys.map((_, index) => `key:${index}`);
-      const reply = await memoryClient().execute([
-        "EVAL",
-        header + script.source,
-        keys.length,
-        ...names,
-        ...sampleArgs,
-      ]);
-      expect(script.decode(reply)).toBeDefined();
-    }
-  },
-);
+test.for(scripts)("$name has a twin in memory, behind any header line too", async ({ script, keys, sampleArgs }) => {
+  for (const header of ["", "#!lua\n", "#!lua flags=allow-key-locking\n"]) {
+    const names = keys.map((_, index) => `key:${index}`);
+    const reply = await memoryClient().execute(["EVAL", header + script.source, keys.length, ...names, ...sampleArgs]);
+    expect(script.decode(reply)).toBeDefined();
+  }
+});
 
 describeRedis("a script and its twin", () => {
   let pair: Pair;

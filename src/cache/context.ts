@@ -35,12 +35,12 @@ export async function askEntry<Result extends Verdict>(
   script: Script<Result>,
   args: readonly (string | number)[],
 ): Promise<Answer<Result>> {
-  const question = { script, keys: [key], args, timeoutMs: requestTimeoutMs };
-  const first = await ask(env, node, question);
+  const question = { script, keys: [key], args };
+  const first = await ask(env, node, question, requestTimeoutMs);
   // A key of another type: the prefix is not the cache's own.
   if (first.kind === "no-vote" && first.code === "WRONGTYPE") return { ...first, final: "config" };
   if (first.kind !== "unknown" || first.retryAfterMs !== undefined) return first;
-  const second = await ask(env, node, question);
+  const second = await ask(env, node, question, requestTimeoutMs);
   return { ...second, requests: first.requests + second.requests };
 }
 

@@ -32,17 +32,15 @@ export const chooseFence = "local f = math.max(c + 1, now)";
  * server's own, read once.
  */
 export const acquireScript: Script<AcquireReply> = {
-  name: "acquire",
   source: `
 local m = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
-local c = tonumber(m[2] or '') or 0
+local c = tonumber(m[2]) or 0
 if m[1] then return { m[1] == ARGV[1] and 1 or 0, c, redis.call('PTTL', KEYS[1]) } end
 if m[3] then return { -1, c, 0 } end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 ${chooseFence}
-local life = 604800000 + math.max(0, math.ceil((f - now) / 1000))
-redis.call('SET', KEYS[2], string.format('%.0f', f), 'PX', string.format('%.0f', life))
+redis.call('SET', KEYS[2], string.format('%.0f', f), 'PX', 604800000 + math.max(0, math.ceil((f - now) / 1000)))
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 0, f, -1 } end
 return { 1, f, tonumber(ARGV[2]) }
 `.trim(),

@@ -21,7 +21,6 @@ export interface CommitReply {
  * How long builds take is learnt fast when they are fast and slowly when slow, or one slow build taxes all later waits.
  */
 export const commitScript: Script<CommitReply> = {
-  name: "commit",
   source: `${entryPrelude}
 local fence, d, took = tonumber(ARGV[2]), n('d'), math.max(1, now - n('ls'))
 if h.f == ARGV[2] then return { 1, fence } end

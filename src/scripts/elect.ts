@@ -28,7 +28,6 @@ export interface ElectReply {
  * Replies { verdict, attempt, fence, left, elapsed, usual, payload or nothing }, as in ElectReply. A hit writes nothing.
  */
 export const electScript: Script<ElectReply> = {
-  name: "elect",
   source: `${entryPrelude}
 local left, ls = n('lu') - now, n('ls')
 local fresh = now < n('fu') and string.sub(h.p or '', 1, #ARGV[3]) == ARGV[3]

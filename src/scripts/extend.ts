@@ -21,7 +21,6 @@ export interface ExtendReply {
  * Replies: { 1, remaining ms }, { 0, 0 } absent, { -1, 0 } another token, or a key of another type.
  */
 export const extendScript: Script<ExtendReply> = {
-  name: "extend",
   source: `
 local v = redis.pcall('GET', KEYS[1])
 if v ~= ARGV[1] then return { v and -1 or 0, 0 } end

@@ -20,7 +20,6 @@ export interface FailReply {
  * Deletes before it writes: a server that is out of memory must not keep an election that is over.
  */
 export const failScript: Script<FailReply> = {
-  name: "fail",
   source: `${entryPrelude}
 if not mine then return { 0, 0 } end
 redis.call('HDEL', KEYS[1], 'lu')

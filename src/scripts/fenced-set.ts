@@ -20,7 +20,6 @@ export interface FencedSetReply {
  * 7 days at least, and longer where it runs ahead of the clock.
  */
 export const fencedSetScript: Script<FencedSetReply> = {
-  name: "fenced-set",
   source: `
 local f = tonumber(ARGV[1])
 if f < (tonumber(redis.call('GET', KEYS[2]) or '') or 0) then return 0 end

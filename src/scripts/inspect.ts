@@ -22,7 +22,6 @@ export interface InspectReply {
  * where there is no string; remaining is -1 without an expiry and -2 without a key.
  */
 export const inspectScript: Script<InspectReply> = {
-  name: "inspect",
   source: `
 local m = redis.call('MGET', KEYS[1], KEYS[2])
 return { m[1] and 'v' .. m[1] or 'n', tonumber(m[2] or '') or 0, redis.call('PTTL', KEYS[1]) }

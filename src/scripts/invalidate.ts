@@ -19,7 +19,6 @@ export interface InvalidateReply {
  * written after it names the reason to a builder that comes too late, and keeps the duration that waiters go by.
  */
 export const invalidateScript: Script<InvalidateReply> = {
-  name: "invalidate",
   source: `${entryPrelude}
 local d = s(n('d'))
 redis.call('DEL', KEYS[1])

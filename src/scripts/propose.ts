@@ -15,7 +15,6 @@ import { type AcquireReply, acquireScript, chooseFence, decodeAcquire } from "./
  * have granted.
  */
 export const proposeScript: Script<AcquireReply> = {
-  name: "propose",
   source: acquireScript.source.replace(
     chooseFence,
     `

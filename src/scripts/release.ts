@@ -21,7 +21,6 @@ export interface ReleaseReply {
  * The tombstone comes after the delete: a server that is out of memory refuses the write, and must not strand the lock.
  */
 export const releaseScript: Script<ReleaseReply> = {
-  name: "release",
   source: `
 local v = redis.pcall('GET', KEYS[1])
 local r = v == ARGV[1] and redis.call('DEL', KEYS[1]) or v and -1 or 0

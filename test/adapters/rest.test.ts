@@ -190,7 +190,7 @@ describe("replies", () => {
     [429, { error: "ERR max requests limit exceeded" }, "2", 2000],
     [429, "Too many requests", "30", 30_000],
     [429, "Too many requests", "Wed, 21 Oct 2026 07:28:00 GMT", undefined],
-    [503, "", "0", 0],
+    [503, "", "0", undefined],
     [429, "", "", undefined],
   ] as const)("%i with %j and Retry-After %j rejects with the time to wait", async ([status, body, header, ms]) => {
     const error = await executeOnce(answer(status, body, { "retry-after": header }));
@@ -205,14 +205,14 @@ describe("settings", () => {
       { url: undefined },
       "Cannot use url as it must be the URL of a REST API, without credentials: current value is undefined",
     ],
-    [{ url: "" }, 'url as it must be the URL of a REST API, without credentials: current value is ""'],
-    [{ url: "secret.example.test" }, "current value is another text"],
+    [{ url: "" }, "url as it must be the URL of a REST API, without credentials: current value is string"],
+    [{ url: "secret.example.test" }, "current value is string"],
     [{ url: "rediss://:secret@example.test:6379" }, "must be the URL of a REST API, without credentials"],
-    [{ url: "secret:example" }, "current value is another text"],
+    [{ url: "secret:example" }, "current value is string"],
     [{ url: "https://user:secret@example.test" }, "must be the URL of a REST API, without credentials"],
     [{ token: undefined }, "Cannot use token as it must be a REST token: current value is undefined"],
-    [{ token: "" }, 'current value is ""'],
-    [{ token: "secret secret" }, "token as it must be a REST token: current value is another text"],
+    [{ token: "" }, "current value is string"],
+    [{ token: "secret secret" }, "token as it must be a REST token: current value is string"],
     [{ token: "secret\r\nx: y" }, "must be a REST token"],
     [{ token: "secret…" }, "must be a REST token"],
   ] as const)("%j is refused at the first use, before a request", async ([wrong, message]) => {

@@ -26,7 +26,7 @@ describeRedis("the scripts of the cache on Redis", () => {
 
   async function run<Result>(script: Script<Result>, ...args: (string | number)[]): Promise<Result> {
     const reply = script.decode(toReply(await redis.call("EVAL", script.source, 1, key, ...args)));
-    if (reply === undefined) throw new Error(`Cannot decode the reply of ${script.name}`);
+    if (reply === undefined) throw new Error(`Cannot decode ${JSON.stringify(reply)}`);
     return reply;
   }
   const elect = (token: string, leaseMs = 10_000, mode: 0 | 1 | 2 = 1, codec = "j"): Promise<ElectReply> =>

@@ -86,6 +86,12 @@ function fresh(): string {
   return `contract ${names}`;
 }
 
+/** What is left of a lease on a majority, in ms: a node beyond it may be asked later than the call returns. */
+function leftOnMost(replies: readonly Reply[]): number {
+  const sorted = replies.map(Number).sort((a, b) => b - a);
+  return sorted[Math.floor(sorted.length / 2)] ?? -1;
+}
+
 /** How many of the replies are this one; a quorum has it on most nodes at least. */
 function expectMost(replies: readonly Reply[], wanted: Reply): void {
   expect(replies.filter((reply) => reply === wanted).length).toBeGreaterThan(replies.length / 2);
@@ -223,11 +229,11 @@ function leaseTests({ subject, settled, everywhere }: Context): void {
     const lease = await settled(subject().createLock().acquire(fresh(), { leaseMs: 20_000 }));
     expect(await settled(lease.extend(90_000))).toBe(lease);
     expect(lease.remaining()).toBeGreaterThan(60_000);
-    for (const left of await everywhere("PTTL", lease.key)) expect(left).toBeGreaterThan(60_000);
+    expect(leftOnMost(await everywhere("PTTL", lease.key))).toBeGreaterThan(60_000);
     await settled(lease.extend(1_000));
     expect(lease.remaining()).toBeGreaterThan(60_000);
     await settled(lease.extend());
-    for (const left of await everywhere("PTTL", lease.key)) expect(left).toBeGreaterThan(60_000);
+    expect(leftOnMost(await everywhere("PTTL", lease.key))).toBeGreaterThan(60_000);
     expect(await settled(lease.release())).toBe("released");
   });
 

@@ -70,8 +70,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/validity.ts",
-        find: "return Math.ceil(driftFactor * leaseMs) + 2;",
-        replace: "return 2;",
+        find: "Math.ceil(driftFactor * Math.max(leaseMs, remainingMs))",
+        replace: "0",
       },
     ],
     profile: "drift",
@@ -154,9 +154,9 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/lock.ts",
-        find: "const reply = answer?.reply;",
+        find: "const { reply } = answer;",
         replace:
-          'const reply = answer?.reply ?? { type: "granted", fence: 1_000 * env.clock.now().wall, remainingMs: leaseMs };',
+          'const reply = answer.reply ?? { type: "granted", fence: 1_000 * env.clock.now().wall, remainingMs: leaseMs };',
       },
     ],
     profile: "mixed",
@@ -223,8 +223,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
       {
         file: "src/scripts/acquire.ts",
-        find: "local life = 604800000 + math.max(0, math.ceil((f - now) / 1000))",
-        replace: "local life = 604800000",
+        find: "604800000 + math.max(0, math.ceil((f - now) / 1000))",
+        replace: "604800000",
       },
     ],
     profile: "calendar",
@@ -276,8 +276,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: 'if (reply && reply.type !== "extended" && hold) hold.gone = reply.type;',
-        replace: 'if (hold && reply?.type !== "extended") hold.gone = reply?.type ?? "absent";',
+        find: 'if (reply && reply.type !== "extended") hold.gone = reply.type;',
+        replace: 'if (reply?.type !== "extended") hold.gone = reply?.type ?? "absent";',
       },
     ],
     profile: "mixed",
@@ -443,7 +443,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/release.ts",
-        find: "return said.deleted >= quorum || isStolen();",
+        find: "return !!decided();",
         replace: "return said.deleted + said.absent + said.foreign >= quorum;",
       },
     ],

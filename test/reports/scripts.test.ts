@@ -81,23 +81,20 @@ describe("E05 keys that a script does not declare", () => {
   const allKeys = ["MGET", "DEL"];
   const firstKey = ["GET", "SET", "PTTL", "PEXPIRE", "HGETALL", "HMGET", "HSET", "HDEL"];
 
-  test.for(scripts)(
-    "E05 every key that $script.name touches is in KEYS, and nothing but keys is",
-    ({ script, keys }) => {
-      const touched = redisCalls(script.source).flatMap(({ command, args }) => {
-        if (allKeys.includes(command)) return args;
-        if (firstKey.includes(command)) return args.slice(0, 1);
-        return keyless.includes(command) ? [] : expect.fail(`Nothing is known of the keys of ${command}`);
-      });
-      const declared = keys.map((_, index) => `KEYS[${index + 1}]`);
-      expect([...new Set(touched)].sort()).toEqual(declared);
-      expect(script.source.match(/KEYS/g)).toHaveLength(touched.length);
-      expect(script.source).not.toMatch(/\bredis\.(?!p?call\()/);
-    },
-  );
+  test.for(scripts)("E05 every key that $name touches is in KEYS, and nothing but keys is", ({ script, keys }) => {
+    const touched = redisCalls(script.source).flatMap(({ command, args }) => {
+      if (allKeys.includes(command)) return args;
+      if (firstKey.includes(command)) return args.slice(0, 1);
+      return keyless.includes(command) ? [] : expect.fail(`Nothing is known of the keys of ${command}`);
+    });
+    const declared = keys.map((_, index) => `KEYS[${index + 1}]`);
+    expect([...new Set(touched)].sort()).toEqual(declared);
+    expect(script.source.match(/KEYS/g)).toHaveLength(touched.length);
+    expect(script.source).not.toMatch(/\bredis\.(?!p?call\()/);
+  });
 
   test("E05 there are scripts to look at", () => {
-    expect(scripts.map(({ script }) => script.name)).toEqual(expect.arrayContaining(["acquire", "release", "extend"]));
+    expect(scripts.map(({ name }) => name)).toEqual(expect.arrayContaining(["acquire", "release", "extend"]));
   });
 
   describeRedis("on a server that allows the declared keys alone", () => {
@@ -111,7 +108,7 @@ describe("E05 keys that a script does not declare", () => {
       await expect(attempt).rejects.toSatisfy(isReplyError);
     });
 
-    test.for(scripts)("E05 $script.name runs", async ({ script, keys, sampleArgs }) => {
+    test.for(scripts)("E05 $name runs", async ({ script, keys, sampleArgs }) => {
       const names = keys.map((_, index) => `key:${index}`);
       await allowOnly(names);
       const reply = await redis.as("script", (client) =>
@@ -139,25 +136,22 @@ describe("F05 a script cache that is lost", () => {
   describeRedis("on a server that forgets its scripts", () => {
     const redis = useRedis();
 
-    test.for(scripts)(
-      "F05 $script.name succeeds in 2 commands after SCRIPT FLUSH, and in 1 after that",
-      async (file) => {
-        const { script, keys, sampleArgs } = file;
-        const sent: unknown[] = [];
-        const run = async (): Promise<unknown> => {
-          const call = { script, keys: keys.map((_, index) => `key:${index}`), args: sampleArgs };
-          const reply = await runScript(redis.client, call, (command) => {
-            sent.push(command[0]);
-            return redis.client.execute(command);
-          });
-          return script.decode(reply);
-        };
-        await redis.execute("SCRIPT", "FLUSH");
-        expect(await run()).toBeDefined();
-        expect(await run()).toBeDefined();
-        expect(sent).toEqual(["EVALSHA", "EVAL", "EVALSHA"]);
-      },
-    );
+    test.for(scripts)("F05 $name succeeds in 2 commands after SCRIPT FLUSH, and in 1 after that", async (file) => {
+      const { script, keys, sampleArgs } = file;
+      const sent: unknown[] = [];
+      const run = async (): Promise<unknown> => {
+        const call = { script, keys: keys.map((_, index) => `key:${index}`), args: sampleArgs };
+        const reply = await runScript(redis.client, call, (command) => {
+          sent.push(command[0]);
+          return redis.client.execute(command);
+        });
+        return script.decode(reply);
+      };
+      await redis.execute("SCRIPT", "FLUSH");
+      expect(await run()).toBeDefined();
+      expect(await run()).toBeDefined();
+      expect(sent).toEqual(["EVALSHA", "EVAL", "EVALSHA"]);
+    });
   });
 
   test.for([

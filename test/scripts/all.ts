@@ -8,6 +8,8 @@ import type { Command } from "../../src/command.ts";
 import type { Script } from "../../src/script.ts";
 
 export interface ScriptFile {
+  /** That of its file. */
+  readonly name: string;
   readonly script: Script<unknown>;
   /** What the header comment says of each key, in order. */
   readonly keys: readonly string[];
@@ -29,17 +31,18 @@ const sampleArgs: Record<string, Command> = {
   invalidate: [],
 };
 
-/** Fails where a script's header does not declare its keys, or its name is not known above. */
+/** Fails where a script's header does not declare its keys, or the name of its file is not known above. */
 export async function allScripts(): Promise<ScriptFile[]> {
   const found: ScriptFile[] = [];
   for (const file of readdirSync(folder).sort()) {
+    const name = file.replace(/\.ts$/, "");
     const exported: Record<string, unknown> = await import(new URL(file, folder).href);
     for (const script of Object.values(exported).filter(isScript)) {
       const declared = /^ \* KEYS (.+)$/m.exec(readFileSync(new URL(file, folder), "utf8"))?.[1];
-      const args = sampleArgs[script.name];
+      const args = sampleArgs[name];
       if (declared === undefined) throw new Error(`${file} does not say what its KEYS are`);
-      if (args === undefined) throw new Error(`Nothing is known of how to call the script ${script.name}`);
-      found.push({ script, keys: declared.split(", "), sampleArgs: args });
+      if (args === undefined) throw new Error(`Nothing is known of how to call the script ${name}`);
+      found.push({ name, script, keys: declared.split(", "), sampleArgs: args });
     }
   }
   return found;

@@ -41,7 +41,7 @@ describeRedis("acquire on Redis", () => {
   test("acquire says -1 for a lock without an expiry, and takes none of its own for granted", async () => {
     await redis.execute("SET", lock, "t1");
     expect(await redis.acquire("a", "t2")).toEqual({ type: "held", fence: 0, remainingMs: -1 });
-    await expect(redis.acquire("a", "t1")).rejects.toThrow("acquire replied [1,0,-1]");
+    await expect(redis.acquire("a", "t1")).rejects.toThrow("Cannot decode the reply [1,0,-1]");
   });
 
   test("acquire refuses a token that has been rolled back", async () => {

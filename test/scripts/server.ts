@@ -62,7 +62,7 @@ export class ScriptServer {
   /** Runs a script and gives what its reply means; fails where it means nothing. */
   async run<Result>(script: Script<Result>, keys: readonly string[], args: Command): Promise<Result> {
     const reply = await runScript(this.client, { script, keys, args }, (command) => this.client.execute(command));
-    return script.decode(reply) ?? expect.fail(`${script.name} replied ${JSON.stringify(reply)}`);
+    return script.decode(reply) ?? expect.fail(`Cannot decode the reply ${JSON.stringify(reply)}`);
   }
 
   /** The commands that Redis ran meanwhile, as INFO counts them, without those that run scripts. */

@@ -13,7 +13,6 @@ import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
-import { inspectScript } from "../../src/scripts/inspect.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { type Fault, type FaultyClient, faultyClient } from "./faulty-client.ts";
 import { seededRandom, type VirtualClock, virtualEnvironment } from "./virtual-clock.ts";
@@ -41,12 +40,12 @@ export interface OneRedis {
   verbs(): Verb[];
 }
 
-const scripts = [acquireScript, extendScript, releaseScript, inspectScript];
+const scripts = { acquire: acquireScript, extend: extendScript, release: releaseScript };
 
 /** Which script a command runs. */
 export function verbOf([, source]: Command): Verb {
-  const name = scripts.find((script) => String(source).endsWith(script.source))?.name;
-  return name === "acquire" || name === "extend" || name === "release" ? name : "inspect";
+  const verbs = ["acquire", "extend", "release"] as const;
+  return verbs.find((verb) => String(source).endsWith(scripts[verb].source)) ?? "inspect";
 }
 
 /** Builds it. `faults` is asked about each command on its way: a function of it, or a list for each kind. */
