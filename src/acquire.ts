@@ -66,8 +66,8 @@ export async function acquire(
     for (let retry = 1; ; retry += 1) {
       const { held, error, atOnce, cost } = await attempts.next(signal, withinMs);
       requests += cost.requests;
-      const waitedMs = msSince(clock, startedAt);
-      const happened = { name, nodes: cost.nodes, requests, durationMs: waitedMs };
+      const happened = { ...cost, name, requests, durationMs: msSince(clock, startedAt) };
+      const waitedMs = happened.durationMs;
       if (held) {
         held.holding.tell({ type: "acquired", remainingMs: held.lease.remaining(), ...happened });
         return held;
@@ -96,6 +96,8 @@ export async function acquire(
       await sleep(clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
     }
   } catch (error) {
+    const told = { nodes: [], ...(error as LockError), name, requests, durationMs: msSince(clock, startedAt) };
+    notify(observe, { type: "acquire-failed", ...told });
     await attempts.giveUp();
     throw error;
   }
