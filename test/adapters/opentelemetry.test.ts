@@ -163,7 +163,7 @@ describe("its spans", () => {
     const delay = { requestMs: 50, replyMs: 50 };
     const { clock, lock } = oneRedis({ observe: (event) => observe(event) }, { always: delay });
     observe = openTelemetryObserver(realMeter().meter, { tracer }, clock) as typeof observe;
-    const began = clock.wall;
+    const began = clock.wall; // long before this process began
     const lease = await clock.until(lock.acquire("job"));
     await clock.advance(2_000);
     await clock.until(lease.release());
