@@ -247,8 +247,10 @@ export function observerContract(keeping: Keeping): void {
     expect(await results(kept, "cache_builds_total")).toEqual({ stored: 1, failed: 1, unstored: 1 });
     expect(await results(kept, "cache_refused_commits_total")).toEqual({ invalidated: 1 });
     const series = await kept.series();
-    expect(series['leasehold_node_votes_total{node="memory",result="hit"}'] ?? Number.NaN).toBe(1);
+    expect(series['leasehold_node_votes_total{node="memory",result="hit"}']).toBe(1);
     expect(series['leasehold_node_votes_total{node="memory",result="won"}']).toBe(3);
+    // The invalidation itself, and the commit that it refused, of which two events tell.
+    expect(series['leasehold_node_votes_total{node="memory",result="invalidated"}']).toBe(2);
   });
 
   describe("a name", () => {
