@@ -64,7 +64,7 @@ export function restClient(options: RestClientOptions): CommandClient {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
     const url = urlOf(options.url);
     // Neither a URL nor a token is shown: one may hold the other by mistake.
-    if (!url) throw configError("url", "the URL of a REST API, without credentials", typeof options.url);
+    if (!url) throw configError("url", "a REST URL without credentials", typeof options.url);
     const token = `${options.token ?? ""}`.trim(); // a line break often comes with it
     if (!/^[!-~]+$/.test(token)) throw configError("token", "a REST token", typeof options.token);
     if (signal?.aborted) throw signal.reason;

@@ -96,6 +96,8 @@ export async function acquire(
       await sleep(clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing
     }
   } catch (error) {
+    const told = { nodes: [], ...(error as LockError), name, requests, durationMs: msSince(clock, startedAt) };
+    notify(observe, { type: "acquire-failed", ...told });
     await attempts.giveUp();
     throw error;
   }

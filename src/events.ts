@@ -10,7 +10,7 @@ interface Happened {
   /** The lock's name or the cache's key, as the caller wrote it. */
   readonly name: string;
   /**
-   * In ms: since the call began for "acquired", "contended" and the events of a cache; for the others of the round that
+   * In ms: since the call began for "acquired", "contended", "acquire-failed" and the events of a cache; for the others of the round that
    * they tell of. 0 where nothing was asked.
    */
   readonly durationMs: number;
@@ -30,6 +30,8 @@ export type LockEvent =
   | (Fenced & { readonly type: "acquired"; readonly remainingMs: number })
   /** One try was refused; `retryAfterMs` is what is left of the holder's lease, where that is known. */
   | (Happened & { readonly type: "contended"; readonly retryAfterMs: number | undefined })
+  /** An acquisition was given up, with what its error says. `requests` leaves out a last try that was refused for good. */
+  | (Happened & { readonly type: "acquire-failed"; readonly code: LockErrorCode; readonly retryAfterMs?: number })
   /** A deadline was moved: by `extend()`, or by the renewal of `withLock` and `tryWithLock`. */
   | (Fenced & { readonly type: "extended" | "renewed"; readonly remainingMs: number })
   /** A renewal got too few answers. It is tried again until the old deadline, which still stands. */

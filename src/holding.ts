@@ -99,7 +99,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   };
   const watch = (): void => {
     cancelDeadline?.();
-    cancelDeadline = env.clock.after(Math.max(1, usableMs(context, grant)), false, () => {
+    cancelDeadline = env.clock.after(usableMs(context, grant), false, () => {
       if (!ending()) watch();
     });
   };

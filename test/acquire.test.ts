@@ -46,7 +46,7 @@ describe("acquire() whose request or reply is lost", () => {
     );
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
     expect(error.nodes).toEqual([{ label: "node 1", outcome: "unknown", reason: "timeout", ms: 500 }]);
-    expect(events).toMatchObject([{ type: "rolled-back", confirmed: true }]);
+    expect(events).toMatchObject([{ type: "acquire-failed" }, { type: "rolled-back", confirmed: true }]);
     await clock.advance(120_000);
     expect(await run("EXISTS", key)).toBe(0);
     await (await other.acquire("job", { waitMs: 0 })).release();
@@ -352,7 +352,7 @@ describe("acquire() of a name that another holds", () => {
     await run(...command);
     const error = await lockError(lock.acquire("job", { waitMs: 0 }), "contended");
     expect(error.retryAfterMs).toBeUndefined();
-    expect(events).toMatchObject([{ type: "contended", retryAfterMs: undefined }]);
+    expect(events).toMatchObject([{ type: "contended", retryAfterMs: undefined }, { type: "acquire-failed" }]);
     expect(await run("TYPE", key)).toBe({ SET: "string", HSET: "hash", RPUSH: "list" }[command[0]]);
     expect(await run("PTTL", key)).toBe(-1);
   });

@@ -70,6 +70,9 @@ describe("imports", () => {
     ["adapters/rest-server.ts", 'import { createServer } from "node:http";'],
     ["adapters/rest-batch.ts", 'import { Hono } from "hono";'],
     ["adapters/memory/index.ts", 'import { createLock } from "../../src/lock.ts";'],
+    ["adapters/prometheus.ts", 'import { openTelemetryObserver } from "./opentelemetry.ts";'],
+    ["adapters/rest.ts", 'import { catalogue } from "./measurements/catalogue.ts";'],
+    ["adapters/measurements/labels.ts", 'import { prometheusObserver } from "../prometheus.ts";'],
   ])("in %s the line %s is refused", (path, line) => {
     expect(adapterImportFindings(withFile(path, line), entries)).toHaveLength(1);
   });

@@ -47,6 +47,7 @@ describe("events", () => {
     expect(new Set(world.events.map(({ type }) => type))).toEqual(
       new Set([
         "acquired",
+        "acquire-failed",
         "contended",
         "extended",
         "renewed",
@@ -96,7 +97,7 @@ describe("events", () => {
     const { lock, other, events } = oneRedis();
     await other.acquire("job", { leaseMs: 5_000 });
     expect(await lock.tryAcquire("job")).toBeNull();
-    expect(events).toEqual([
+    expect(events.slice(0, 1)).toEqual([
       {
         type: "contended",
         name: "job",
@@ -106,6 +107,33 @@ describe("events", () => {
         nodes: [{ label: "node 1", outcome: "held", ms: 0 }],
       },
     ]);
+  });
+});
+
+describe("an acquisition that fails", () => {
+  test("is told once, with its code, all its requests and its time, and what each Redis said last", async () => {
+    const { lock, other, clock, events } = oneRedis({}, { always: { requestMs: 5, replyMs: 5 } });
+    await other.acquire("job", { leaseMs: 60_000 });
+    const began = clock.monotonic;
+    const { nodes } = await lockError(clock.until(lock.acquire("job", { waitMs: 400 })), "timeout");
+    const polls = events.filter(({ type }) => type === "contended");
+    const failed = events.filter(({ type }) => type === "acquire-failed");
+    expect(failed).toHaveLength(1);
+    const durationMs = clock.monotonic - began;
+    expect(failed[0]).toMatchObject({ code: "timeout", name: "job", requests: polls.length, durationMs, nodes });
+  });
+
+  test("is told before it is cleaned up after", async () => {
+    const { lock, clock, events } = oneRedis({ waitMs: 0 }, { always: { lose: "reply" } });
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(events.map(({ type }) => type)).toEqual(["acquire-failed", "rolled-back"]);
+    expect(events[0]).toMatchObject({ code: "unavailable", requests: 2, nodes: [{ outcome: "unknown" }] });
+  });
+
+  test("by the caller's signal is told as well", async () => {
+    const { lock, events } = oneRedis();
+    await lockError(lock.acquire("job", { signal: AbortSignal.abort() }), "aborted");
+    expect(events).toMatchObject([{ type: "acquire-failed", code: "aborted", requests: 0, nodes: [] }]);
   });
 });
 

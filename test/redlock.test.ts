@@ -351,7 +351,7 @@ describe("a Redlock's errors", () => {
       { label: "node 1", outcome: "held", ms: 0 },
       { label: "node 2", outcome: "held", ms: 0 },
     ]);
-    expect(events.map(({ type }) => type)).toEqual(["contended", "rolled-back"]);
+    expect(events.map(({ type }) => type)).toEqual(["contended", "acquire-failed", "rolled-back"]);
   });
 
   test("that time is when a quorum is free, not when the last node is", async () => {

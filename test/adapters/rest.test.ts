@@ -201,15 +201,12 @@ describe("replies", () => {
 
 describe("settings", () => {
   test.for([
-    [
-      { url: undefined },
-      "Cannot use url as it must be the URL of a REST API, without credentials: current value is undefined",
-    ],
-    [{ url: "" }, "url as it must be the URL of a REST API, without credentials: current value is string"],
+    [{ url: undefined }, "Cannot use url as it must be a REST URL without credentials: current value is undefined"],
+    [{ url: "" }, "url as it must be a REST URL without credentials: current value is string"],
     [{ url: "secret.example.test" }, "current value is string"],
-    [{ url: "rediss://:secret@example.test:6379" }, "must be the URL of a REST API, without credentials"],
+    [{ url: "rediss://:secret@example.test:6379" }, "must be a REST URL without credentials"],
     [{ url: "secret:example" }, "current value is string"],
-    [{ url: "https://user:secret@example.test" }, "must be the URL of a REST API, without credentials"],
+    [{ url: "https://user:secret@example.test" }, "must be a REST URL without credentials"],
     [{ token: undefined }, "Cannot use token as it must be a REST token: current value is undefined"],
     [{ token: "" }, "current value is string"],
     [{ token: "secret secret" }, "token as it must be a REST token: current value is string"],

@@ -22,12 +22,20 @@ const tiers: readonly (readonly string[])[] = [
 
 const boundary = ["command", "errors", "events", "clock", "host"];
 
-/** What an adapter may import of src, and of packages; the others get the boundary and nothing else. */
-const adapterGrants: Readonly<
-  Record<string, { readonly src: readonly string[]; readonly packages: readonly string[] }>
-> = {
+/** What an adapter may import of src, of packages, and of other adapters; the others get the boundary and nothing else. */
+interface Grant {
+  readonly src: readonly string[];
+  readonly packages: readonly string[];
+  readonly adapters?: readonly string[];
+}
+
+const observer: Grant = { src: boundary, packages: [], adapters: ["measurements"] };
+
+const adapterGrants: Readonly<Record<string, Grant>> = {
   memory: { src: [...boundary, "environment", "script", "scripts"], packages: [] },
   "rest-server": { src: boundary, packages: ["hono"] },
+  opentelemetry: observer,
+  prometheus: observer,
 };
 
 /** Names that reach a clock, chance or a runtime, and the files that may use them. */
@@ -91,11 +99,11 @@ export function adapterImportFindings(files: readonly SourceFile[], entries: rea
     .filter(({ path }) => path.startsWith("adapters/"))
     .flatMap(({ path, imports }) => {
       const adapter = adapterOf(path, entries);
-      const { src, packages } = adapterGrants[adapter] ?? { src: boundary, packages: [] };
+      const { src, packages, adapters = [] } = adapterGrants[adapter] ?? { src: boundary, packages: [] };
       const allowed = (specifier: string): boolean => {
         if (!isRelative(specifier)) return packages.includes(packageOf(specifier));
         const target = targetOf(path, specifier);
-        if (target.startsWith("adapters/")) return adapterOf(target, entries) === adapter;
+        if (target.startsWith("adapters/")) return [adapter, ...adapters].includes(adapterOf(target, entries));
         return src.includes(roomOf(target) ?? "");
       };
       return imports.filter((specifier) => !allowed(specifier)).map((found) => `${path} may not import ${found}`);

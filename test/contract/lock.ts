@@ -449,10 +449,10 @@ function reportingTests({ subject, settled, everywhere }: Context): void {
     // A quorum is decided before all have answered, and what it has tried in vain is cleaned up behind.
     const behind = (type: string): boolean => type === "late-grant" || type === "rolled-back";
     const types = events.map(({ type }) => type).filter((type) => !behind(type));
-    expect(types).toEqual(["acquired", "contended", "extended", "released", "acquired", "lost"]);
+    expect(types).toEqual(["acquired", "contended", "acquire-failed", "extended", "released", "acquired", "lost"]);
     for (const event of events) {
       expect(event.name).toBe(name);
-      const fenced = event.type !== "contended" && event.type !== "rolled-back";
+      const fenced = !/^(contended|acquire-failed|rolled-back)$/.test(event.type);
       if (fenced) expect(event).toHaveProperty("fence", expect.any(Number));
       if (event.type !== "lost") expect(event.nodes.length).toBeGreaterThan(0);
     }
