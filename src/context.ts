@@ -19,6 +19,8 @@ export interface LockContext {
   readonly driftFactor: number;
   /** The least node time-out. */
   readonly floorMs: number;
+  /** No lease may be longer, where there is a bound. */
+  readonly longestMs?: number | undefined;
   readonly observe: Observer | undefined;
   readonly waitUntil: WaitUntil | undefined;
 }

@@ -98,7 +98,7 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
     },
     assertHeld: holding.assertHeld,
     async extend(leaseMs = grant.leaseMs) {
-      checkLeaseMs(leaseMs);
+      checkLeaseMs(leaseMs, context.longestMs);
       await holding.extend(leaseMs, "extended");
       return lease;
     },

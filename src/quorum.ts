@@ -14,6 +14,7 @@ import { rollBack } from "./release.ts";
 import { askAll, type Round } from "./round.ts";
 import type { AcquireReply } from "./scripts/acquire.ts";
 import { proposeScript } from "./scripts/propose.ts";
+import { checkLeaseMs } from "./validate.ts";
 
 const farApart = "the clocks of this client and of the nodes are more than a day apart";
 
@@ -29,10 +30,15 @@ const dayUs = 86_400_000_000;
  *    nodes at once, whatever they have said; that is awaited only on giving up.
  * 3. The round proposes a fence, the wall clock in µs or more than any node has granted, and a node grants only what is
  *    above all that it has granted. Where that alone lost the round, the next one follows at once, up to three times.
+ * 4. With a bound on leases, a node that was started less than the longest one ago grants nothing: it may have forgotten
+ *    a lease that still lasts. It counts as one that has not answered.
  */
 export function attemptsOnQuorum(context: LockContext, wanted: Wanted): Attempts {
-  const { env, nodes, quorum } = context;
+  const { env, nodes, quorum, driftFactor, longestMs } = context;
   const { name, keys, leaseMs } = wanted;
+  checkLeaseMs(leaseMs, longestMs);
+  // A second more, as Redis tells its uptime in whole ones.
+  const leastUptime = longestMs ? [Math.ceil(longestMs * (1 + driftFactor)) + 1_000] : [];
   const spare = nodes.length - quorum;
   const counters = nodes.map(() => 0);
   let raises = 3;
@@ -46,8 +52,6 @@ export function attemptsOnQuorum(context: LockContext, wanted: Wanted): Attempts
       const isFar = (counter: number): boolean => counter > wallUs + dayUs;
       const fence = Math.max(wallUs, ...counters.map((counter) => (isFar(counter) ? 0 : counter + 1)));
       const holds = nodes.map((): Hold => ({ sentAt, remainingMs: -Infinity, leaseMs, uncertain: true }));
-      const tombstone = keys.tombstone(token);
-      const args = [token, leaseMs, fence];
       let grants = 0;
       let losses = 0;
       let held: HeldLease | undefined;
@@ -56,26 +60,25 @@ export function attemptsOnQuorum(context: LockContext, wanted: Wanted): Attempts
       };
       const question = {
         script: proposeScript,
-        keys: [keys.lock, keys.fence, tombstone],
-        args,
+        keys: [keys.lock, keys.fence, keys.tombstone(token)],
+        args: [token, leaseMs, fence, ...leastUptime],
         leaseMs,
         withinMs,
         signal,
       };
       const asking = askAll(context, question, (answer, index) => {
         const { reply, sentAt, requests, ms: durationMs } = answer;
-        const hold = holds[index];
-        if (reply && hold) {
+        const hold = holds[index] as Hold;
+        if (reply) {
           hold.uncertain = false;
           // A node that finds the fence too far ahead has a clock as far from this one as a counter can be.
           counters[index] = reply.type === "fence-in-future" ? Infinity : reply.fence;
         }
-        if (reply?.type === "granted" && hold) {
+        if (reply?.type === "granted") {
           grants += 1;
           if (hold.remainingMs < 0) Object.assign(hold, { sentAt, remainingMs: reply.remainingMs }); // else extended since
-          const holding = held?.holding;
-          if (!holding?.ending())
-            holding?.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
+          if (!held?.holding.ending())
+            held?.holding.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
         } else losses += 1;
         return grants >= quorum || losses > spare;
       });
@@ -109,7 +112,7 @@ function lossOf(
   spare: number,
 ): { readonly error: LockError; readonly isLow: boolean } {
   const tooMany = (test: (answer: Answer<AcquireReply>) => unknown): boolean => answers.filter(test).length > spare;
-  if (tooMany(({ reply }) => !reply)) {
+  if (tooMany(({ reply }) => !reply || reply.type === "quarantined")) {
     const error = tooFewAnswers("acquire", name, answers);
     if (tooMany(({ final }) => final)) throw error;
     return { error, isLow: false };

@@ -9,7 +9,7 @@ import { attemptsOnOne, floorMs } from "./lock.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
 import { createNode } from "./node.ts";
 import { attemptsOnQuorum } from "./quorum.ts";
-import { checkClient, invalid } from "./validate.ts";
+import { checkClient, checkDuration, invalid } from "./validate.ts";
 import { defaultDriftFactor, majority } from "./validity.ts";
 
 /** Settings of a Redlock. */
@@ -27,6 +27,16 @@ export interface RedlockOptions extends LockOptions {
    * @default {0.01}
    */
   readonly driftFactor?: number | undefined;
+  /**
+   * The longest lease that any client of these nodes asks for, by `extend` too, in whole ms from 10 to 365 days; here a
+   * longer one is refused. A node that was started less than that ago then grants nothing, as it may have lost a lease that
+   * still lasts: so nodes need not persist every write. Every client must say the same. Costs each acquire an `INFO` on
+   * every node, and holds as long as no clock of a node is set forward. A server that does not tell its uptime to scripts
+   * grants nothing.
+   *
+   * @default {nodes are trusted to keep their data}
+   */
+  readonly quarantineMs?: number | undefined;
 }
 
 /** The least node time-out where a silent node is one of several. */
@@ -67,13 +77,21 @@ export function createRedlock(
   const nodes = [...distinct].map((client, index) => createNode(checkClient(client), index + 1));
   const count = nodes.length;
   const least = majority(count);
-  const { quorum = least, driftFactor = defaultDriftFactor } = options;
+  const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs } = options;
   if (!count || count < clients.length) throw invalid("clients", clients.length, "one or more, each of them once");
   if (!Number.isInteger(quorum) || quorum < least || quorum > count) {
     throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
   }
   if (!(driftFactor >= 0 && driftFactor < 1)) throw invalid("driftFactor", driftFactor, "from 0 up to 1");
-  const parts = { nodes, quorum, driftFactor, floorMs: count > 1 ? floorOfSeveralMs : floorMs };
+  if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, 10);
+  const isOne = count === 1 && !quarantineMs;
+  const parts = {
+    nodes,
+    quorum,
+    driftFactor,
+    floorMs: count > 1 ? floorOfSeveralMs : floorMs,
+    longestMs: quarantineMs,
+  };
   return lockMethods(
     options,
     () => {
@@ -83,6 +101,6 @@ export function createRedlock(
       }
       return { ...parts, env };
     },
-    count > 1 ? attemptsOnQuorum : attemptsOnOne,
+    isOne ? attemptsOnOne : attemptsOnQuorum,
   );
 }

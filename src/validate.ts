@@ -6,17 +6,15 @@
 import type { CommandClient, Signal } from "./command.ts";
 import { configError, type LockError } from "./errors.ts";
 
-const longestMs = 31_536_000_000;
-
-/** A duration in whole ms from `least` to 365 days. */
-export function checkDuration(option: string, value: number, least = 0): void {
-  const ok = Number.isInteger(value) && value >= least && value <= longestMs;
-  check(ok, option, value, `an integer of ms from ${least} to ${longestMs}`);
+/** A duration in whole ms from `least` to `most`, which is 365 days. */
+export function checkDuration(option: string, value: number, least = 0, most = 31_536_000_000): void {
+  const ok = Number.isInteger(value) && value >= least && value <= most;
+  check(ok, option, value, `an integer of ms from ${least} to ${most}`);
 }
 
-/** The length of a lease: from 10 ms, below which no round trip fits, to 365 days. */
-export function checkLeaseMs(value: number): void {
-  checkDuration("leaseMs", value, 10);
+/** The length of a lease: from 10 ms, below which no round trip fits, to 365 days or what the lock allows. */
+export function checkLeaseMs(value: number, most?: number): void {
+  checkDuration("leaseMs", value, 10, most);
 }
 
 /** A name of a lock or key of a cache: a non-empty string that has a form in UTF-8. */

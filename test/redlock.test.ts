@@ -41,6 +41,10 @@ describe("createRedlock()", () => {
     [[three, { driftFactor: 1 }], "driftFactor as it must be from 0 up to 1: current value is 1"],
     [[three, { driftFactor: Number.NaN }], "driftFactor as it must be from 0 up to 1: current value is NaN"],
     [[three, { leaseMs: 9 }], "leaseMs"],
+    [
+      [three, { quarantineMs: 0 }],
+      "quarantineMs as it must be an integer of ms from 10 to 31536000000: current value is 0",
+    ],
   ])("refuses %o", ([args, message]) => {
     expect(() => loosely(...args)).toThrow(
       expect.objectContaining({ code: "config", message: expect.stringContaining(`Cannot use ${message}`) }),
@@ -752,5 +756,53 @@ describe("inspectLock() of a Redlock", () => {
       ["node 2", "held", "tOther"],
       ["node 4", "free", undefined],
     ]);
+  });
+});
+
+describe("quarantineMs", () => {
+  const quarantineMs = 10_000;
+  // The longest lease and what clocks may disagree by, and a second as Redis tells its uptime in whole ones.
+  const untilFree = 10_100 + 1_000;
+
+  test.for([1, 3])("over %i, grants nothing until the nodes are up for as long as the longest lease", async (count) => {
+    const { lock, clock, sentOf } = world(count, { quarantineMs, waitMs: 0 });
+    const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(error.nodes).toContainEqual(expect.objectContaining({ outcome: "quarantined" }));
+    expect(sentOf("acquire", 0)).toHaveLength(1); // it is no fence that was too low
+    await clock.advance(untilFree - 1);
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    await clock.advance(1_000);
+    const lease = await clock.until(lock.acquire("job"));
+    expect(lease.remaining()).toBeGreaterThan(9_000);
+    expect(await clock.until(lock.tryAcquire("job"))).toBeNull();
+  });
+
+  test("a single node that was started lately is made up for by the others, until they are too few", async () => {
+    const env = virtualEnvironment();
+    const nodes = [memoryClient({}, env), memoryClient({}, env)];
+    const lock = createRedlock([...nodes, memoryClient({}, env)], { quarantineMs, waitMs: 0 }, env);
+    await lockError(env.clock.until(lock.acquire("job")), "unavailable");
+    await env.clock.advance(untilFree + 1_000);
+    const withNew = createRedlock([...nodes, memoryClient({}, env)], { quarantineMs, waitMs: 0 }, env);
+    const lease = await env.clock.until(withNew.acquire("job"));
+    expect(await env.clock.until(lease.release())).toBe("released");
+    const [oldest] = nodes;
+    const two = [memoryClient({}, env), memoryClient({}, env), ...(oldest ? [oldest] : [])];
+    await lockError(
+      env.clock.until(createRedlock(two, { quarantineMs, waitMs: 0 }, env).acquire("job")),
+      "unavailable",
+    );
+  });
+
+  test("refuses a lease that is longer, also by an extend", async () => {
+    const { lock, clock } = world(3, { quarantineMs });
+    await clock.until(lock.acquire("other", { waitMs: 0 }).catch(() => {}));
+    await clock.advance(untilFree + 1_000);
+    const refusal = "leaseMs as it must be an integer of ms from 10 to 10000: current value is 10001";
+    expect((await lockError(lock.acquire("job", { leaseMs: 10_001 }), "config")).message).toContain(refusal);
+    const lease = await clock.until(lock.acquire("job", { leaseMs: 5_000 }));
+    expect((await lockError(lease.extend(10_001), "config")).message).toContain(refusal);
+    await clock.until(lease.extend(10_000));
+    expect(lease.remaining()).toBeGreaterThan(9_000);
   });
 });

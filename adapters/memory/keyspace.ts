@@ -17,6 +17,8 @@ interface Entry {
 export class Keyspace {
   /** The server's clock in µs. Set once a command, so that a script sees no key expire half-way through, as in Redis. */
   nowUs = 0;
+  /** When the server was started, by its clock: undefined until somebody asks for how long it has been up. */
+  startedUs: number | undefined;
   readonly #entries = new Map<string, Entry>();
   #sweepAt = 1_024;
 

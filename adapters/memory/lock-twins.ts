@@ -9,13 +9,16 @@ export const acquire: Twin = (redis, lock, fence, tombstone, token, leaseMs) =>
   propose(redis, lock, fence, tombstone, token, leaseMs, "");
 
 /** As acquire, where there is a proposal. */
-export const propose: Twin = (redis, lock, fence, tombstone, token, leaseMs, proposal) => {
+export const propose: Twin = (redis, lock, fence, tombstone, token, leaseMs, proposal, leastUptimeMs) => {
   const holder = redis.peek(lock);
   let counter = tonumber(redis.peek(fence));
   if (holder !== null) return [holder === token ? 1 : 0, counter, redis.pttl(lock)];
   if (redis.peek(tombstone) !== null) return [-1, counter, 0];
   const now = redis.nowUs;
   let granted = Math.max(counter + 1, now);
+  redis.startedUs ??= now;
+  const quarantineMs = Number(leastUptimeMs ?? 0) - 1_000 * Math.floor((now - redis.startedUs) / 1e6);
+  if (quarantineMs > 0) return [-5, 0, quarantineMs];
   if (proposal !== "") {
     granted = Number(proposal);
     if (granted > now + 86_400_000_000) return [-4, now, 0];

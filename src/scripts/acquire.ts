@@ -4,11 +4,11 @@ import { verdict } from "./integers.ts";
 
 /** What a node said to an acquire. */
 export interface AcquireReply {
-  /** Those of a fence answer a proposal only. */
-  readonly type: "cancelled" | "held" | "granted" | "fence-in-future" | "fence-too-low";
+  /** The last three answer a proposal only. */
+  readonly type: "cancelled" | "held" | "granted" | "fence-in-future" | "fence-too-low" | "quarantined";
   /** The fence that was granted, else the highest that this node has granted; the server's µs for "fence-in-future". */
   readonly fence: number;
-  /** What is left of the lease, ours or another's; -1 where the key has no expiry. */
+  /** What is left of the lease, ours or another's, or of the quarantine; -1 where the key has no expiry. */
   readonly remainingMs: number;
 }
 

@@ -427,6 +427,18 @@ const mutants: Readonly<Record<string, Mutant>> = {
     invariants: ["I1", "I3"],
   },
   M16: {
+    mistake: "a node that was just started grants, though it may have forgotten a lease",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: "const leastUptime = longestMs ?",
+        replace: "const leastUptime = longestMs === -1 ?",
+      },
+    ],
+    profile: "quarantine3",
+    invariants: ["I1", "I2", "I14"],
+  },
+  "bare-majority": {
     mistake: "a raised quorum is ignored, so one node that forgets is enough",
     patches: [
       {

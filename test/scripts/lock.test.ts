@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { lockKeys } from "../../src/keys.ts";
+import type { AcquireReply } from "../../src/scripts/acquire.ts";
+import { proposeScript } from "../../src/scripts/propose.ts";
 import { describeRedis } from "../support/redis.ts";
 import { leaseMs, useRedis } from "./server.ts";
 
@@ -85,6 +87,20 @@ describeRedis("acquire on Redis", () => {
     expect(reply.fence).toBeGreaterThan(now);
     expect(reply.fence).toBeLessThan(await redis.time());
     expect(await redis.execute("DBSIZE")).toBe(0);
+  });
+
+  test("acquire on a server that was started too lately for the quarantine is refused, and writes nothing", async () => {
+    const { lock, fence, tombstone } = lockKeys("lock", "a");
+    const propose = async (leastUptimeMs: number): Promise<AcquireReply> =>
+      redis.run(proposeScript, [lock, fence, tombstone("t1")], ["t1", leaseMs, await redis.time(), leastUptimeMs]);
+    const dayMs = dayUs / 1_000;
+    const { type, remainingMs } = await propose(dayMs);
+    expect(type).toBe("quarantined");
+    expect(remainingMs).toBeGreaterThan(dayMs - 600_000);
+    expect(remainingMs).toBeLessThanOrEqual(dayMs);
+    expect(await redis.execute("DBSIZE")).toBe(0);
+    expect(await propose(0)).toMatchObject({ type: "granted" });
+    expect(await propose(dayMs)).toMatchObject({ type: "granted" }); // its own already
   });
 
   test("the counter outlives a proposal that ran ahead by 7 days, and the next fence is above it", async () => {

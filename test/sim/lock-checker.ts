@@ -282,7 +282,7 @@ export class LockChecker implements Witness {
   #isKept({ lease, process }: Held, trustedMs: number): void {
     const kept = this.#nodes.map((node) => (node.holder(lease.key) === lease.token ? node.leftMs(lease.key) : 0));
     const { quorum, fickleNodes } = this.#promises;
-    const left = kept.sort((a, b) => b - a)[quorum - fickleNodes - 1] ?? 0;
+    const left = kept.sort((a, b) => b - a)[quorum - fickleNodes - 1] ?? Infinity; // none where any node may forget
     if (left >= trustedMs) return;
     this.#report("I3", `${process.name} trusts in ${trustedMs.toFixed(1)} ms, a quorum keeps ${left.toFixed(1)}`);
   }

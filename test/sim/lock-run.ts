@@ -18,7 +18,8 @@ export async function runLocks(world: World, profile: LockProfile): Promise<Scor
   const { timeline, fate, processes, nodes, report } = world;
   const { lengthMs, trouble, leaseMs, waitMs, exclusion } = profile;
   const quorum = profile.quorum ?? Math.floor(nodes.length / 2) + 1;
-  const fickleNodes = exclusion && trouble.fickleNodes < nodes.length ? trouble.fickleNodes : 0;
+  const mayForget = profile.quarantineMs ? quorum : trouble.fickleNodes < nodes.length ? trouble.fickleNodes : 0;
+  const fickleNodes = exclusion ? mayForget : 0;
   const promises = { exclusion, quorum, fickleNodes, grantsOnce: nodes.length > 1 };
   const checker = new LockChecker(timeline, nodes, promises, report);
   const resource = new FencedResource(timeline, fate, new SimNode("resource", timeline, 1, 0), report);
@@ -47,10 +48,10 @@ export async function runLocks(world: World, profile: LockProfile): Promise<Scor
 function lockOver(
   clients: readonly CommandClient[],
   options: LockOptions,
-  { quorum }: LockProfile,
+  { quorum, quarantineMs }: LockProfile,
   environment: Environment,
 ): Lock {
   const [client] = clients;
   if (clients.length === 1 && client !== undefined) return createLock(client, options, environment);
-  return createRedlock(clients, { ...options, quorum }, environment);
+  return createRedlock(clients, { ...options, quorum, quarantineMs }, environment);
 }

@@ -70,6 +70,7 @@ export class SimNode {
 
   restart(forgets: boolean): void {
     this.isDown = false;
+    this.#redis.startedUs = undefined;
     if (forgets) this.#redis.clear();
   }
 

@@ -27,6 +27,7 @@ interface WorldProfile {
 export interface LockProfile extends WorldProfile {
   readonly kind: "lock";
   readonly quorum: number | undefined;
+  readonly quarantineMs?: number;
   /** How long a holder holds, and how often it looks whether it may act. */
   readonly holdMs: readonly [least: number, most: number];
   readonly lookMs: number;
@@ -360,6 +361,16 @@ const profiles: Readonly<Record<string, Profile>> = {
     leastProgress: 12,
     rates: "true",
     trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
+  },
+  /** Any node may forget, but grants nothing for a lease's time after that, so that no two hold at once. */
+  quarantine3: {
+    ...amnesia,
+    nodes: 3,
+    quarantineMs: 1_000,
+    leastProgress: 3,
+    rates: "true",
+    trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
+    exclusion: true,
   },
   /** A quorum of four makes up for one of five nodes that forgets, and whose clock is stepped. */
   fickle5: {
