@@ -22,16 +22,14 @@ export interface Clock {
   after(ms: number, keepsAlive: boolean, callback: () => void): () => void;
 }
 
-// Timers hold their delay in 32 signed bits, and a longer one fires at once, so it is walked in steps.
-const longestTimerMs = 2_147_483_647;
-
 /** The runtime's own clock. */
 export const systemClock: Clock = {
   now: () => ({ monotonic: performance.now(), wall: Date.now() }),
   after(ms, keepsAlive, callback) {
     let timer: unknown;
     const step = (left: number): void => {
-      const next = Math.min(left, longestTimerMs);
+      // Timers hold their delay in 32 signed bits, and a longer one fires at once, so it is walked in steps.
+      const next = Math.min(left, 2 ** 31 - 1);
       timer = setTimeout(() => (left > next ? step(left - next) : callback()), next);
       if (!keepsAlive) (timer as { unref?: () => void }).unref?.(); // it is a number on older Deno and Workers
     };
