@@ -1,0 +1,11 @@
+/**
+ * Writes the page where `wrangler.toml` serves it from. Run by wrangler before the Worker is built.
+ *
+ * @module
+ */
+import { mkdir, writeFile } from "node:fs/promises";
+import { pageFiles } from "./page.ts";
+
+const folder = new URL("dist/", import.meta.url);
+await mkdir(folder, { recursive: true });
+for (const { path, text } of await pageFiles()) await writeFile(new URL(path, folder), text);
