@@ -58,10 +58,10 @@ export function sweeperLockName(queue: string): string {
   return `{${queue}}:sweeper`;
 }
 
-/** Of a queue, a task or a schedule: nothing in it has a meaning to Redis or to the names above. */
+/** Of a queue, a task, a schedule or a worker: nothing in it has a meaning to Redis, to a URL, or to the names above. */
 export function checkName(what: string, name: string, longest = 128): string {
-  if (typeof name === "string" && /^[\w.@-]+$/.test(name) && name.length <= longest) return name;
-  const rule = `1 to ${longest} letters, digits, "_", ".", "@" and "-"`;
+  if (typeof name === "string" && /^\w[\w.@-]*$/.test(name) && name.length <= longest) return name;
+  const rule = `1 to ${longest} letters, digits, "_", and after the first also ".", "@" and "-"`;
   throw new TypeError(`Cannot use ${what} as it must be ${rule}: current value is ${JSON.stringify(name)}`);
 }
 

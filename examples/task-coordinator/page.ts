@@ -4,6 +4,7 @@
  * @module
  */
 import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 /** One file of the page. */
@@ -17,7 +18,7 @@ export interface PageFile {
 export async function pageFiles(): Promise<PageFile[]> {
   const read = (name: string): Promise<string> => readFile(new URL(`page/${name}`, import.meta.url), "utf8");
   const { outputFiles } = await build({
-    entryPoints: [new URL("page/client.ts", import.meta.url).pathname],
+    entryPoints: [fileURLToPath(new URL("page/client.ts", import.meta.url))],
     bundle: true,
     minify: true,
     write: false,

@@ -13,6 +13,7 @@ import { claimScript } from "./scripts/claim.ts";
 import { enqueueScript, fireScript } from "./scripts/enqueue.ts";
 import { evaluate } from "./scripts/evaluate.ts";
 import { discardScript, retryScript } from "./scripts/last-resort.ts";
+import { claimedScript } from "./scripts/read.ts";
 import { recoverScript } from "./scripts/recover.ts";
 
 /** What a task carries, and what it comes to. */
@@ -22,7 +23,7 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 export interface EnqueueOptions {
   /**
    * The idempotency key, and the task's id: a second task of the same id is not created, for as long as the first is
-   * known, which is until `keepMs` after it was done. Letters, digits, "_", ".", "@" and "-", at most 128.
+   * known, which is until `keepMs` after it was done. Another payload, as JSON text, is an error. At most 128 letters, digits, "_", ".", "@" and "-".
    *
    * @default {a random one}
    */
@@ -59,6 +60,9 @@ export interface Queue {
   fire(schedule: string, slot: number, payload: Json, options: FireOptions): Promise<"fired" | "past" | "ahead">;
   /** Takes a task out of line. Whoever took it must start it under its lock, or the sweeper puts it back. */
   claim(): Promise<string | null>;
+  /** What has been claimed and not reported: about to start, running, or left by a worker that died. */
+  claimed(): Promise<string[]>;
+  /** Looks at a claimed task, and puts it back in line if nobody is at work on it any more. */
   recover(id: string, options?: RecoverOptions): Promise<Recovery>;
   /** Puts a failed task back in line; false where it is not among the failed. */
   retry(id: string): Promise<boolean>;
@@ -113,6 +117,9 @@ export function openQueue(client: CommandClient, name: string): Queue {
     async claim() {
       const reply = await run(claimScript, [...keys.ready, keys.delayed, keys.claimed], []);
       return reply === null ? null : String(reply).slice(1);
+    },
+    async claimed() {
+      return [await run(claimedScript, [keys.claimed], [])].flat().map((id) => String(id).slice(1));
     },
     async recover(id, { startMs = 10_000, silentMs = 600_000, force = false } = {}) {
       const bounds = [checkWhole("startMs", startMs, 0), checkWhole("silentMs", silentMs, 0)];

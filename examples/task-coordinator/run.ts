@@ -56,14 +56,14 @@ export async function startRun(
     },
     async progress(percent, note = "") {
       const text = percent === undefined ? "" : String(Math.round(Math.min(100, Math.max(0, percent))));
-      return (await evaluate(client, progressScript, reportsTo, [token, fence, text, note])) === "noted";
+      return (await evaluate(client, progressScript, reportsTo, [token, fence, text, note.slice(0, 200)])) === "noted";
     },
     async complete(result, keepMs) {
       const args = [token, fence, id, JSON.stringify(result) ?? "null", keepMs, listed];
       return (await evaluate(client, completeScript, [...reportsTo, claimed, completed], args)) === "completed";
     },
     async fail(reason, retryInMs) {
-      const args = [token, fence, id, reason, retryInMs];
+      const args = [token, fence, id, reason.slice(0, 500), retryInMs];
       const outcome = await evaluate(client, failScript, [...reportsTo, claimed, delayed, failed], args);
       return outcome === "retrying" || outcome === "failed" ? outcome : "refused";
     },

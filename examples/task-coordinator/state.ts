@@ -12,14 +12,15 @@ import { detailsScript, overviewScript, taskFields } from "./scripts/read.ts";
 /** A lock that is held. */
 export interface LockView {
   readonly name: string;
-  readonly holder: string;
+  /** The worker; null for the sweeper, and for a task that is about to start. */
+  readonly holder: string | null;
   readonly fence: number;
   /** By the clock of Redis; null where the lock has no end, which is what the sweeper looks for. */
   readonly remainingMs: number | null;
   readonly leaseMs: number | null;
 }
 
-/** One task. Moments are in ms by the clock of Redis; what does not apply is null. */
+/** One task. Texts are cut at 500 bytes. Moments are in ms by the clock of Redis; what does not apply is null. */
 export interface TaskView {
   readonly id: string;
   readonly state: "pending" | "running" | "completed" | "failed";
@@ -94,11 +95,17 @@ export async function readState(queue: Queue, first = 25): Promise<State> {
   const locks: LockView[] = found.flatMap(({ task, remainingMs, leaseMs }) =>
     remainingMs === undefined
       ? []
-      : { name: task.id, holder: task.worker ?? "?", fence: task.fence ?? 0, remainingMs, leaseMs },
+      : {
+          name: task.id,
+          holder: task.state === "pending" ? null : task.worker,
+          fence: task.fence ?? 0,
+          remainingMs,
+          leaseMs,
+        },
   );
   if (Number(sweeperMs) !== -2) {
     const fence = Number(textOf(sweeperFence));
-    locks.push({ name: "(sweeper)", holder: "?", fence, remainingMs: endOf(sweeperMs) ?? null, leaseMs: null });
+    locks.push({ name: "(sweeper)", holder: null, fence, remainingMs: endOf(sweeperMs) ?? null, leaseMs: null });
   }
   const inState = (state: TaskView["state"]): TaskView[] =>
     found.flatMap(({ task }) => (task.state === state ? task : []));

@@ -33,7 +33,7 @@ export async function sweep(queue: Queue, settings: SweepSettings = {}): Promise
   const lease = await createLock(queue.client).tryAcquire(sweeperLockName(queue.name), { leaseMs: everyMs });
   if (!lease) return null;
   const recovered: Recovered[] = [];
-  for (const id of await claimedIds(queue)) {
+  for (const id of await queue.claimed()) {
     if (lease.remaining() < everyMs / 2) await lease.extend();
     const why = await queue.recover(id, settings);
     if (why === "well" || why === "moved") continue;
@@ -50,9 +50,4 @@ export async function keepSweeping(queue: Queue, settings: SweepSettings & { rea
     await sweep(queue, settings).catch((error: unknown) => tell?.(`Cannot sweep: ${String(error)}`));
     await pause(everyMs * (0.5 + Math.random()), signal);
   }
-}
-
-async function claimedIds({ client, keys }: Queue): Promise<string[]> {
-  const ids = await client.execute(["LRANGE", keys.claimed, 0, -1], { signal: AbortSignal.timeout(5_000) });
-  return Array.isArray(ids) ? ids.map(String) : [];
 }

@@ -41,7 +41,8 @@ export interface WorkerSettings {
 
 /**
  * What came of looking for work: "idle" there is none, "elsewhere" another has the task that was claimed, "unknown" Redis
- * did not answer the report, so the task may be run again; "refused" the lease had ended, so the report does not count.
+ * did not answer the report, or the attempt took longer than it may, so the task may be run again; "refused" the lease had
+ * ended, so the report does not count.
  */
 export type Outcome = "idle" | "elsewhere" | "completed" | "retrying" | "failed" | "refused" | "unknown";
 
@@ -93,9 +94,10 @@ async function attempt(run: Run, lease: LeaseMethods, settings: WorkerSettings):
   let report: () => Promise<Outcome>;
   try {
     const result = await handler(run.task, context);
+    JSON.stringify(result); // what cannot be stored fails the attempt
     report = async () => ((await run.complete(result, keepMs)) ? "completed" : "refused");
   } catch (error) {
-    const reason = (error instanceof Error ? error.message : String(error)).slice(0, 500);
+    const reason = error instanceof Error ? error.message : String(error);
     const retryInMs = backoffMs(run.task.attempt, backoff, Math.random());
     report = () => run.fail(reason, retryInMs);
   }

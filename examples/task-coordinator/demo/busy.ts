@@ -13,7 +13,8 @@ import { type Job, Workers } from "./workers.ts";
 /** Goes on for ever. */
 export async function keepBusy(parts: AsyncDisposableStack, redis: RunningRedis, queue: Queue): Promise<never> {
   const ledger = await startLedger(parts, { fenced: true, onTouch: () => {} });
-  new Workers(parts, 4, redis, { ledgerUrl: ledger.url, leaseMs: 5_000 });
+  const schedule = { name: "every-15-s", everyMs: 15_000, payload: { ms: 2_000, failures: 0 } };
+  new Workers(parts, 4, redis, { ledgerUrl: ledger.url, leaseMs: 5_000, schedule });
   console.log("Ctrl-C ends it.");
   for (let place = 1; ; place++) {
     const payload = { ms: 500 + Math.random() * 6_000, failures: place % 7 === 0 ? 2 : 0 } satisfies Job;

@@ -32,12 +32,14 @@ export function endWith(parts: AsyncDisposableStack, child: ChildProcess): void 
   const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
   process.once("exit", kill);
   parts.defer(async () => {
+    if (!isOver()) {
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      child.kill("SIGCONT");
+      const late = setTimeout(kill, 3_000);
+      await ended;
+      clearTimeout(late);
+    }
     process.off("exit", kill);
-    if (isOver()) return;
-    const ended = once(child, "exit");
-    child.kill("SIGTERM");
-    const late = setTimeout(kill, 3_000);
-    await ended;
-    clearTimeout(late);
   });
 }

@@ -47,6 +47,7 @@ async function startServer(
   port: number,
   directory: string,
 ): Promise<{ server: ChildProcess; version: string }> {
+  if (parts.disposed) throw new Error("Cannot start redis-server as the show is over");
   const place = ["--port", `${port}`, "--bind", "127.0.0.1", "--dir", directory];
   const durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
   const server = spawn("redis-server", [...place, ...durable], { stdio: ["ignore", "pipe", "inherit"] });

@@ -51,6 +51,7 @@ export async function play(
     if (touches === Math.round(tasks * 0.6)) {
       happened("Redis was killed with -9, and starts again");
       restarted = redis.restart();
+      restarted.catch(() => {}); // it is awaited at the end, unless the show is broken off
     }
   };
   const ledger = await startLedger(parts, { fenced, onTouch });

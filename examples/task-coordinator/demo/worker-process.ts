@@ -9,11 +9,12 @@ import type { CommandClient } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { restClient } from "leasehold/rest";
 import { openQueue } from "../queue.ts";
+import { keepFiring } from "../schedule.ts";
 import { keepSweeping } from "../sweeper.ts";
 import { type Handler, work } from "../worker.ts";
 import { type Job, queueName, type WorkerProcess } from "./workers.ts";
 
-const { worker, redis, ledgerUrl, leaseMs }: WorkerProcess = JSON.parse(process.env.LEASEHOLD_WORKER ?? "");
+const { worker, redis, ledgerUrl, leaseMs, schedule }: WorkerProcess = JSON.parse(process.env.LEASEHOLD_WORKER ?? "");
 const stopping = new AbortController();
 process.once("SIGTERM", () => stopping.abort());
 process.once("SIGINT", () => {}); // Ctrl-C in a terminal reaches all: the parent says when to end
@@ -32,12 +33,12 @@ async function tellLedger(task: string, step: "touch" | "write", fence: number):
  */
 const makeEntry: Handler = async ({ id, payload, attempt }, { fence, progress }) => {
   const { ms, failures } = payload as unknown as Job;
+  if (attempt <= failures) throw new Error(`Something went wrong in attempt ${attempt}`);
   const { made } = await tellLedger(id, "touch", fence);
   for (const step of [1, 2, 3, 4]) {
     await sleep(ms / 4);
     await progress(step * 25, `step ${step} of 4`);
   }
-  if (attempt <= failures) throw new Error(`Something went wrong in attempt ${attempt}`);
   if (made === 0) await tellLedger(id, "write", fence);
   return "in the ledger";
 };
@@ -55,6 +56,7 @@ const { signal } = stopping;
 await Promise.all([
   work(queue, { worker, handler: makeEntry, leaseMs, pollMs: 100, backoff: { firstMs: 200 }, signal }),
   keepSweeping(queue, { everyMs: 500, startMs: leaseMs, signal }),
+  schedule && keepFiring(queue, schedule, { signal }),
 ]);
 end();
 process.disconnect();

@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import type { Schedule } from "../schedule.ts";
 import { endWith } from "./parts.ts";
 import type { RunningRedis } from "./redis.ts";
 
@@ -24,6 +25,8 @@ export interface WorkerProcess {
   readonly redis: { readonly url: string; readonly token: string } | { readonly port: number };
   readonly ledgerUrl: string;
   readonly leaseMs: number;
+  /** Each worker fires it: at most one of them does so in each slot. */
+  readonly schedule?: Schedule;
 }
 
 /** The workers, by name. */
@@ -34,7 +37,7 @@ export class Workers {
     parts: AsyncDisposableStack,
     count: number,
     { rest, port }: RunningRedis,
-    settings: Pick<WorkerProcess, "ledgerUrl" | "leaseMs">,
+    settings: Omit<WorkerProcess, "worker" | "redis">,
   ) {
     for (let place = 1; place <= count; place++) {
       const overHttp = place % 2 === 1;

@@ -4,49 +4,9 @@
  *
  * @module
  */
-import type { Incident, LockView, State, TaskView } from "../state.ts";
+import type { State } from "../state.ts";
 import { eventsIn } from "./events.ts";
-
-/** A button of a task. With a consequence it asks first. */
-interface Action {
-  readonly label: string;
-  readonly path: string;
-  readonly done: string;
-  readonly consequence?: string;
-}
-
-const actionsOf: Readonly<Record<TaskView["state"], readonly Action[]>> = {
-  pending: [],
-  completed: [],
-  running: [
-    {
-      label: "Take back",
-      path: "take-back",
-      done: "was taken back",
-      consequence: "Its worker loses the lock, whatever it has done so far is refused, and the task is begun again.",
-    },
-  ],
-  failed: [
-    { label: "Retry", path: "retry", done: "is back in line" },
-    {
-      label: "Discard",
-      path: "discard",
-      done: "was discarded",
-      consequence: "The task and its payload are deleted. This cannot be undone.",
-    },
-  ],
-};
-
-/** What one element of a list shows. */
-interface Row {
-  readonly key: string;
-  readonly id: string;
-  readonly facts: string;
-  readonly note: string;
-  /** Of 1; none where there is nothing to show. */
-  readonly bar?: number | undefined;
-  readonly actions?: readonly Action[];
-}
+import { type Action, incidentRow, lockRow, type Row, taskRow } from "./rows.ts";
 
 let token = sessionStorage.getItem("token") ?? "";
 let latest: State | undefined;
@@ -68,7 +28,10 @@ function request(path: string, init: RequestInit = {}): Promise<Response> {
 /** Shows what comes, for as long as it comes. Rejects when it ends. */
 async function listen(): Promise<never> {
   const response = await request("api/events");
-  if (response.status === 401 || response.status === 400) await signIn(); // 400: none that can be a token
+  if (response.status === 401 || response.status === 400) {
+    await signIn(); // 400: what was sent cannot be a token
+    return listen();
+  }
   if (!response.ok || !response.body) throw new Error(`the monitor answered ${response.status}`);
   for await (const { event, data } of eventsIn(response.body)) {
     if (event === "state") {
@@ -159,43 +122,6 @@ function show(): void {
     incidents.map((incident) => incidentRow(incident, nowHere)),
     "task",
   );
-}
-
-function taskRow(task: TaskView, now: number): Row {
-  const { id, state, attempts, maxAttempts, worker, startedAt, endedAt, dueAt, percent, note, error, priority } = task;
-  const by = worker === null ? "" : ` by ${worker}`;
-  const tried = `${attempts} of ${maxAttempts} attempts`;
-  const facts = {
-    pending: [priority, attempts > 0 && tried, dueAt !== null && `in ${seconds(dueAt - now)}`]
-      .filter(Boolean)
-      .join(", "),
-    running: `attempt ${attempts} of ${maxAttempts}${by}, ${seconds(now - (startedAt ?? now))}`,
-    completed: `${seconds((endedAt ?? 0) - (startedAt ?? 0))}${by}, attempt ${attempts}`,
-    failed: `${tried}, ${seconds(now - (endedAt ?? now))} ago`,
-  }[state];
-  const bar = state === "running" ? percent / 100 : undefined;
-  const said = state === "running" ? note : state === "completed" ? "" : (error ?? "");
-  return { key: id, id, facts, note: said, bar, actions: actionsOf[state] };
-}
-
-function lockRow({ name, holder, fence, remainingMs, leaseMs }: LockView, elapsedMs: number): Row {
-  const note = holder === "?" ? `fence ${fence}` : `held by ${holder}, fence ${fence}`;
-  if (remainingMs === null) return { key: name, id: name, facts: "no end", note, bar: 1 };
-  const left = Math.max(0, remainingMs - elapsedMs);
-  const bar = leaseMs === null ? undefined : Math.min(1, left / leaseMs);
-  return { key: name, id: name, facts: `${seconds(left)} left`, note, bar };
-}
-
-function incidentRow({ at, id, why, worker }: Incident, now: number): Row {
-  const by = worker === "-" ? "" : ` on ${worker}`;
-  return { key: `${at} ${id}`, id, facts: `${seconds(now - at)} ago`, note: why.replaceAll("-", " ") + by };
-}
-
-function seconds(ms: number): string {
-  const whole = Math.max(0, Math.round(ms / 1_000));
-  if (whole < 10) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
-  if (whole < 120) return `${whole} s`;
-  return whole < 7_200 ? `${Math.round(whole / 60)} min` : `${Math.round(whole / 3_600)} h`;
 }
 
 /** Makes the list show these rows, in this order, and touches nothing that stays as it is. */

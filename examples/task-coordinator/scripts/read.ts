@@ -29,6 +29,19 @@ return { now, redis.call('PTTL', KEYS[10]), 's' .. (redis.call('GET', KEYS[11]) 
   texts(redis.call('HGETALL', KEYS[9])) }
 `.trim();
 
+/**
+ * CLAIMED: the ids of all claimed tasks.
+ *
+ * KEYS claimed
+ *
+ * Replies with a list, each id behind an 's'.
+ */
+export const claimedScript: string = `
+local ids = redis.call('LRANGE', KEYS[1], 0, -1)
+for place, id in ipairs(ids) do ids[place] = 's' .. id end
+return ids
+`.trim();
+
 /** The fields that DETAILS reads, in its order. */
 export const taskFields = [
   "state",
@@ -55,13 +68,13 @@ export const taskFields = [
  * KEYS task and lock of each, in turn
  *
  * Replies for each task { remaining ms of its lock, the fields above }: -2 where it is not locked, -1 where the lock has no
- * end; every text behind an 's', nil where there is none.
+ * end; every text behind an 's' and cut at 500 bytes, nil where there is none.
  */
 export const detailsScript: string = `
 local found = {}
 for place = 1, #KEYS, 2 do
   local task = redis.call('HMGET', KEYS[place], ${taskFields.map((name) => `'${name}'`).join(", ")})
-  for field, text in ipairs(task) do task[field] = text and 's' .. text end
+  for field, text in ipairs(task) do task[field] = text and 's' .. text:sub(1, 500) end
   found[#found + 1] = { redis.call('PTTL', KEYS[place + 1]), task }
 end
 return found

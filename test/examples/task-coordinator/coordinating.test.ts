@@ -1,10 +1,10 @@
 /** The sweeper and the schedules: what one of many does, once. */
 import { describe, expect, test } from "vitest";
-import { fire, type Schedule, slotOf } from "../../../examples/task-coordinator/schedule.ts";
+import { fire, keepFiring, type Schedule, slotOf } from "../../../examples/task-coordinator/schedule.ts";
 import { readState } from "../../../examples/task-coordinator/state.ts";
 import { keepSweeping, sweep } from "../../../examples/task-coordinator/sweeper.ts";
 import { describeRedis } from "../../support/redis.ts";
-import { age, begin, endLease, fieldOf, leaseMs, useLab } from "./lab.ts";
+import { age, begin, endLease, fieldOf, leaseMs, type Transport, totalsOf, useLab } from "./lab.ts";
 
 describeRedis("the sweeper, on a real Redis", () => {
   const lab = useLab();
@@ -44,6 +44,21 @@ describeRedis("the sweeper, on a real Redis", () => {
     ]);
   });
 
+  test.each<Transport>(["TCP", "HTTP", "@upstash/redis"])(
+    "over %s takes no id for a number or the like",
+    async (transport) => {
+      const queue = lab.queue(transport);
+      const ids = ["42", "1e5", "true", "null", "0007"];
+      for (const id of ids) {
+        await queue.enqueue({ id }, { id, maxAttempts: 1 });
+        await begin(queue);
+        await endLease(queue, id);
+      }
+      expect(await sweep(queue, { everyMs })).toEqual(ids.map((id) => ({ id, why: "lease-ended" })));
+      expect((await readState(queue)).failed.map(({ id }) => id)).toEqual([...ids].reverse());
+    },
+  );
+
   test("keeps its lock for as long as a sweep takes", async () => {
     const queue = lab.queue();
     const ids = ["a", "b", "c", "d", "e"];
@@ -53,11 +68,11 @@ describeRedis("the sweeper, on a real Redis", () => {
     }
     const held: number[] = [];
     const recover = async (id: string) => {
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await new Promise((resolve) => setTimeout(resolve, 400));
       held.push(await lab.redis.exists("lock:{jobs}:sweeper"));
       return queue.recover(id);
     };
-    expect(await sweep({ ...queue, recover }, { everyMs: 300 })).toEqual([]);
+    expect(await sweep({ ...queue, recover }, { everyMs: 1_500 })).toEqual([]);
     expect(held).toEqual(ids.map(() => 1));
   });
 
@@ -112,6 +127,19 @@ describeRedis("a schedule, on a real Redis", () => {
     const now = await serverNow();
     expect(await fire(queue, hourly, now + 86_400_000)).toBe("ahead");
     expect(await fire(queue, hourly, now)).toBe("fired");
+  });
+
+  test("three workers that keep firing make one task of each slot, until they are told to stop", async () => {
+    const queue = lab.queue();
+    const stopping = new AbortController();
+    const often: Schedule = { name: "tick", everyMs: 200, payload: 1 };
+    const loops = Array.from({ length: 3 }, () => keepFiring(queue, often, { signal: stopping.signal }));
+    await expect.poll(async () => (await totalsOf(queue)).enqueued ?? 0, { timeout: 5_000 }).toBeGreaterThanOrEqual(3);
+    stopping.abort();
+    await Promise.all(loops);
+    const ids = await lab.redis.lrange(String(queue.keys.ready[1]), 0, -1);
+    expect(new Set(ids).size).toBe((await totalsOf(queue)).enqueued);
+    for (const id of ids) expect(Number(id.slice("tick@".length)) % 200).toBe(0);
   });
 
   test("begins a slot's task once, even where its worker dies: it is shown among the failed", async () => {

@@ -72,25 +72,32 @@ describeRedis("npm run coordinator", () => {
     expect(stderr).toContain("Wrong: the frozen worker's write was not refused");
   }, 100_000);
 
-  test("leaves nothing behind after Ctrl-C, and serves its page until then", async () => {
+  test("serves its page until Ctrl-C, and then leaves nothing behind", async () => {
     const temporary = mkdtempSync(join(tmpdir(), "leasehold-demo-"));
     const pages: Promise<unknown>[] = [];
     const onOutput = (text: string, kill: () => void): void => {
       const [, url] = /^Page: (\S+)$/m.exec(text) ?? [];
       if (url === undefined || pages.length > 0 || !text.includes("Ctrl-C ends it")) return;
-      pages.push(
-        fetch(`${url}/api/state`)
-          .then((response) => response.json())
-          .finally(kill),
-      );
+      const page = fetch(`${url}/api/state`).then((response) => response.json());
+      pages.push(page.finally(kill));
     };
-    const { code, stderr } = await run(process.execPath, [...program, "--serve"], {
-      env: { TMPDIR: temporary },
-      onOutput,
-    });
+    const ended = await run(process.execPath, [...program, "--serve"], { env: { TMPDIR: temporary }, onOutput });
     expect(await Promise.all(pages)).toEqual([expect.objectContaining({ queue: "jobs" })]);
-    expect([code, stderr]).toEqual([0, ""]);
+    expect([ended.code, ended.stderr]).toEqual([0, ""]);
     expect(readdirSync(temporary)).toEqual([]);
+    rmSync(temporary, { recursive: true });
+  }, 60_000);
+
+  test("leaves nothing behind when it is broken off in the midst of the show, with a worker frozen", async () => {
+    const temporary = mkdtempSync(join(tmpdir(), "leasehold-demo-"));
+    const onOutput = (text: string, kill: () => void): void => {
+      if (text.includes("was frozen")) kill();
+    };
+    const ended = await run(process.execPath, [...program, "--tasks", "30"], { env: { TMPDIR: temporary }, onOutput });
+    expect([ended.code, ended.stderr]).toEqual([130, ""]);
+    expect(readdirSync(temporary)).toEqual([]);
+    const [, page = ""] = /^Page: (\S+)$/m.exec(ended.stdout) ?? [];
+    await expect(fetch(page)).rejects.toThrow("fetch failed");
     rmSync(temporary, { recursive: true });
   }, 60_000);
 });

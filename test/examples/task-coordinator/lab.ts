@@ -4,10 +4,12 @@
  *
  * @module
  */
+import { Redis as UpstashRedis } from "@upstash/redis";
 import type { Redis } from "ioredis";
 import { type CommandClient, createLock, type Lease } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { restClient } from "leasehold/rest";
+import { upstashClient } from "leasehold/upstash";
 import { afterAll, beforeAll, beforeEach, expect } from "vitest";
 import { taskLockName } from "../../../examples/task-coordinator/keys.ts";
 import { openQueue, type Queue } from "../../../examples/task-coordinator/queue.ts";
@@ -16,7 +18,7 @@ import { type RunningRestRedis, startRestRedis } from "../../support/redis.ts";
 
 export const leaseMs = 60_000;
 
-export type Transport = "TCP" | "HTTP";
+export type Transport = "TCP" | "HTTP" | "@upstash/redis";
 
 /** Starts a Redis for the tests of the suite that this is called in, and empties it before each. */
 export function useLab(): Lab {
@@ -48,7 +50,8 @@ export class Lab {
   }
 
   client(transport: Transport = "TCP"): CommandClient {
-    return transport === "TCP" ? ioredisClient(this.redis) : restClient(this.server);
+    if (transport === "TCP") return ioredisClient(this.redis);
+    return transport === "HTTP" ? restClient(this.server) : upstashClient(new UpstashRedis(this.server));
   }
 
   queue(transport: Transport = "TCP"): Queue {

@@ -122,9 +122,13 @@ describe("the monitor", () => {
   test("says that Redis cannot be had, and not why", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const client = { execute: () => Promise.reject(new Error("connect ECONNREFUSED 10.0.0.7:6379")) };
-    const response = await monitor(openQueue(client, "jobs"), { token: "t" }).request("/api/state", {
-      headers: { authorization: "Bearer t" },
-    });
+    const app = monitor(openQueue(client, "jobs"), { token: "t" });
+    const init = { headers: { authorization: "Bearer t" } };
+    const { body } = await app.request("/api/events", init);
+    const events = eventsIn(body ?? expect.fail("no body"));
+    expect((await events.next()).value).toEqual({ event: "unavailable", data: "" });
+    await events.return(undefined);
+    const response = await app.request("/api/state", init);
     expect([response.status, await response.text()]).toEqual([503, '{"error":"Redis cannot be had"}']);
     expect(log).toHaveBeenCalledOnce();
   });

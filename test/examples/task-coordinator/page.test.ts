@@ -11,6 +11,7 @@ import { begin, endLease, fieldOf, lockTask, placesOf, useLab } from "./lab.ts";
 
 const executablePath = "/usr/bin/chromium";
 const installed = existsSync(executablePath);
+const patient = { timeout: 10_000 };
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 if (installed || !redisInstalled) describeRedis("the page, in Chromium", suite);
@@ -26,7 +27,7 @@ function suite(): void {
   let troubles: string[];
 
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   }, 60_000);
   afterAll(() => browser?.close());
   beforeEach(async () => {
@@ -79,7 +80,7 @@ function suite(): void {
   }
 
   const shows = (page: Page, list: string, text: string): Promise<void> =>
-    page.locator(`#${list} li`, { hasText: text }).first().waitFor({ timeout: 5_000 });
+    page.locator(`#${list} li`, { hasText: text }).first().waitFor(patient);
 
   async function accessibilityFindings(page: Page): Promise<string[]> {
     await page.evaluate(axeSource); // in the test's own world: the page's policy lets no other script in
@@ -122,7 +123,7 @@ function suite(): void {
     expect(await page.evaluate("window.same")).toBe(true);
     const left = async (): Promise<string | null> => page.locator("#locks .facts").first().textContent();
     const before = await left();
-    await expect.poll(left, { timeout: 5_000 }).not.toBe(before); // a lease runs down by itself
+    await expect.poll(left, patient).not.toBe(before); // a lease runs down by itself
   });
 
   test("the retry button puts a failed task back in line, by keyboard too, and focus is not lost", async () => {
@@ -133,7 +134,7 @@ function suite(): void {
     await shows(page, "pending", "mail-17");
     expect(await placesOf(queue, "mail-17")).toEqual(["ready"]);
     expect(await page.locator("#outcome").textContent()).toBe("mail-17 is back in line");
-    await expect.poll(() => page.evaluate("document.activeElement.id")).toBe("failed-title");
+    await expect.poll(() => page.evaluate("document.activeElement.id"), patient).toBe("failed-title");
   });
 
   test("asks before it discards or takes back, and leaves it when the answer is no", async () => {
@@ -149,10 +150,10 @@ function suite(): void {
     expect(await placesOf(queue, "mail-17")).toEqual(["failed"]);
     await discard.click();
     await page.locator("#confirmed").click();
-    await expect.poll(() => placesOf(queue, "mail-17")).toEqual([]);
+    await expect.poll(() => placesOf(queue, "mail-17"), patient).toEqual([]);
     await page.getByRole("button", { name: "Take back thumbnails-8" }).click();
     await page.locator("#confirmed").click();
-    await expect.poll(() => fieldOf(queue, "thumbnails-8", "state")).toBe("pending");
+    await expect.poll(() => fieldOf(queue, "thumbnails-8", "state"), patient).toBe("pending");
   });
 
   test("shows what tasks are called and say as text, never as markup", async () => {
@@ -208,9 +209,7 @@ function suite(): void {
       const dialog = page.getByRole("dialog", { name: "This monitor asks for a token" });
       await dialog.getByLabel("Token").fill("not this one");
       await page.keyboard.press("Enter");
-      await expect
-        .poll(() => page.locator("#connection").textContent(), { timeout: 5_000 })
-        .toBe("The token was refused");
+      await expect.poll(() => page.locator("#connection").textContent(), patient).toBe("The token was refused");
       expect(await accessibilityFindings(page)).toEqual([]);
       await dialog.getByLabel("Token").fill("a-long-random-text");
       await dialog.getByRole("button").click();
@@ -230,9 +229,9 @@ function suite(): void {
     await shows(page, "pending", "a");
     const port = Number(new URL(served.url).port);
     await served.close();
-    await expect.poll(() => page.locator("#connection").textContent(), { timeout: 5_000 }).toMatch(/^Not connected/);
+    await expect.poll(() => page.locator("#connection").textContent(), patient).toMatch(/^Not connected/);
     served = await serveMonitor(queue, { everyMs: 50, port });
-    await expect.poll(() => page.locator("#connection").textContent(), { timeout: 8_000 }).toBe("Live");
+    await expect.poll(() => page.locator("#connection").textContent(), patient).toBe("Live");
     troubles = troubles.filter(
       (trouble) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(trouble),
     );

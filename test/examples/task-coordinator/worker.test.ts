@@ -44,6 +44,13 @@ describeRedis("a worker, on a real Redis", () => {
     expect(await fieldOf(queue, "a", "error")).toHaveLength(500);
   });
 
+  test("fails an attempt whose result cannot be stored", async () => {
+    const queue = lab.queue();
+    await queue.enqueue(1, { id: "a" });
+    expect(await runNext(queue, { worker: "w", handler: () => 1n as never })).toBe("retrying");
+    expect(await fieldOf(queue, "a", "error")).toContain("BigInt");
+  });
+
   test("shows progress, and aborts the task's signal when that is refused", async () => {
     const queue = lab.queue();
     await queue.enqueue(1, { id: "a" });
@@ -68,10 +75,10 @@ describeRedis("a worker, on a real Redis", () => {
     await queue.enqueue(1, { id: "a" });
     const handler: Handler = async () => {
       await lab.redis.hset(queue.keys.task("a"), "renewedAt", 0);
-      await expect.poll(() => lab.redis.hget(queue.keys.task("a"), "renewedAt"), { timeout: 5_000 }).not.toBe("0");
+      await expect.poll(() => lab.redis.hget(queue.keys.task("a"), "renewedAt"), { timeout: 10_000 }).not.toBe("0");
       return "done";
     };
-    expect(await runNext(queue, { worker: "w", handler, leaseMs: 400 })).toBe("completed");
+    expect(await runNext(queue, { worker: "w", handler, leaseMs: 2_000 })).toBe("completed");
   });
 
   test("hands a task on that takes longer than it may", async () => {
