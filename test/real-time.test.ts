@@ -28,7 +28,6 @@ const waiting: Readonly<Record<string, string>> = {
   "test/runtimes/workers/smoke.ts": "the timers of workerd do their work",
   "test/runtimes/workers/workers.test.ts": "work behind the response has ended in workerd",
   "test/support/cluster.ts": "a real Redis Cluster is up",
-  "test/support/program.ts": "a process that hangs is killed",
 };
 
 const waits = ["setTimeout", "setInterval", "sleep", "AbortSignal.timeout", "Atomics.wait"];

@@ -14,6 +14,13 @@ export interface PageFile {
   readonly text: string;
 }
 
+/** What keeps the page out of another's frame, in which its buttons could be pressed, and what else a browser may be told. */
+export const pageHeaders: Readonly<Record<string, string>> = {
+  "x-frame-options": "DENY",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+};
+
 /** Reads and builds them. */
 export async function pageFiles(): Promise<PageFile[]> {
   const read = (name: string): Promise<string> => readFile(new URL(`page/${name}`, import.meta.url), "utf8");

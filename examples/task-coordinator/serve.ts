@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { isLoopback, type MonitorSettings, monitor } from "./monitor.ts";
-import { pageFiles } from "./page.ts";
+import { pageFiles, pageHeaders } from "./page.ts";
 import type { Queue } from "./queue.ts";
 
 /** Where it listens, and who may ask. */
@@ -37,9 +37,7 @@ export async function serveMonitor(queue: Queue, settings: ServeSettings = {}): 
   const app = new Hono();
   app.use(async (c, next) => {
     await next();
-    c.header("x-content-type-options", "nosniff");
-    c.header("x-frame-options", "DENY"); // a page around this one could have its buttons pressed
-    c.header("referrer-policy", "no-referrer");
+    for (const [name, value] of Object.entries(pageHeaders)) c.header(name, value);
   });
   for (const { path, type, text } of await pageFiles()) {
     app.get(path === "index.html" ? "/" : `/${path}`, (c) => c.body(text, 200, { "content-type": type }));

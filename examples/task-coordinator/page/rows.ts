@@ -21,7 +21,8 @@ const actionsOf: Readonly<Record<TaskView["state"], readonly Action[]>> = {
       label: "Take back",
       path: "take-back",
       done: "was taken back",
-      consequence: "Its worker loses the lock, whatever it has done so far is refused, and the task is begun again.",
+      consequence:
+        "Its worker loses the lock, and its result will be refused. Another attempt is begun, if this was not the last.",
     },
   ],
   failed: [

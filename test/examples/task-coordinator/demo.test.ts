@@ -1,44 +1,12 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { type Account, faults, printed } from "../../../examples/task-coordinator/demo/account.ts";
+import { runCommand } from "../../support/program.ts";
 import { describeRedis } from "../../support/redis.ts";
 
-const root = fileURLToPath(new URL("../../../", import.meta.url));
 const program = ["--conditions=leasehold-source", "examples/task-coordinator/demo/main.ts"];
-
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs a program to its end; `onOutput` sees all that it has written so far. */
-function run(
-  command: string,
-  args: readonly string[],
-  {
-    env = {},
-    onOutput = () => {},
-  }: { env?: Record<string, string>; onOutput?: (text: string, kill: () => void) => void } = {},
-): Promise<Ended> {
-  const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
-  return new Promise((resolve, reject) => {
-    let [stdout, stderr] = ["", ""];
-    child.stdout.on("data", (chunk) => {
-      stdout += String(chunk);
-      onOutput(stdout, () => child.kill("SIGINT"));
-    });
-    child.stderr.on("data", (chunk) => {
-      stderr += String(chunk);
-    });
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ code, stdout, stderr }));
-  });
-}
 
 /** The rows of the account. */
 function rowsOf(output: string): Record<string, number> {
@@ -48,7 +16,7 @@ function rowsOf(output: string): Record<string, number> {
 
 describeRedis("npm run coordinator", () => {
   test("does 200 tasks exactly once, with a worker killed, one frozen, and Redis restarted, all in mid-task", async () => {
-    const { code, stdout, stderr } = await run("npm", ["run", "--silent", "coordinator"]);
+    const { code, stdout, stderr } = await runCommand("npm", ["run", "--silent", "coordinator"]);
     expect(stderr).toBe("");
     expect(code, stdout).toBe(0);
     expect(stdout).toMatch(/worker-\d-(http|tcp) was killed with -9 in the midst of task-\d{3}/);
@@ -65,7 +33,7 @@ describeRedis("npm run coordinator", () => {
   }, 100_000);
 
   test("fails where the resource takes every write: the frozen worker's task is done twice", async () => {
-    const { code, stdout, stderr } = await run(process.execPath, [...program, "--unfenced", "--tasks", "60"]);
+    const { code, stdout, stderr } = await runCommand(process.execPath, [...program, "--unfenced", "--tasks", "60"]);
     expect(code).toBe(1);
     const [, task] = /was frozen in the midst of (task-\d{3})/.exec(stdout) ?? [];
     expect(stderr).toContain(`Wrong: ${task} was done 2 times`);
@@ -75,13 +43,18 @@ describeRedis("npm run coordinator", () => {
   test("serves its page until Ctrl-C, and then leaves nothing behind", async () => {
     const temporary = mkdtempSync(join(tmpdir(), "leasehold-demo-"));
     const pages: Promise<unknown>[] = [];
-    const onOutput = (text: string, kill: () => void): void => {
+    const onOutput = (text: string, kill: (signal: "SIGINT") => void): void => {
       const [, url] = /^Page: (\S+)$/m.exec(text) ?? [];
       if (url === undefined || pages.length > 0 || !text.includes("Ctrl-C ends it")) return;
       const page = fetch(`${url}/api/state`).then((response) => response.json());
-      pages.push(page.finally(kill));
+      pages.push(page.finally(() => kill("SIGINT")));
     };
-    const ended = await run(process.execPath, [...program, "--serve"], { env: { TMPDIR: temporary }, onOutput });
+    const ended = await runCommand(
+      process.execPath,
+      [...program, "--serve"],
+      { env: { ...process.env, TMPDIR: temporary } },
+      onOutput,
+    );
     expect(await Promise.all(pages)).toEqual([expect.objectContaining({ queue: "jobs" })]);
     expect([ended.code, ended.stderr]).toEqual([0, ""]);
     expect(readdirSync(temporary)).toEqual([]);
@@ -90,10 +63,15 @@ describeRedis("npm run coordinator", () => {
 
   test("leaves nothing behind when it is broken off in the midst of the show, with a worker frozen", async () => {
     const temporary = mkdtempSync(join(tmpdir(), "leasehold-demo-"));
-    const onOutput = (text: string, kill: () => void): void => {
-      if (text.includes("was frozen")) kill();
+    const onOutput = (text: string, kill: (signal: "SIGINT") => void): void => {
+      if (text.includes("was frozen")) kill("SIGINT");
     };
-    const ended = await run(process.execPath, [...program, "--tasks", "30"], { env: { TMPDIR: temporary }, onOutput });
+    const ended = await runCommand(
+      process.execPath,
+      [...program, "--tasks", "30"],
+      { env: { ...process.env, TMPDIR: temporary } },
+      onOutput,
+    );
     expect([ended.code, ended.stderr]).toEqual([130, ""]);
     expect(readdirSync(temporary)).toEqual([]);
     const [, page = ""] = /^Page: (\S+)$/m.exec(ended.stdout) ?? [];
@@ -103,7 +81,7 @@ describeRedis("npm run coordinator", () => {
 });
 
 test("without a redis-server the coordinator says what is missing", async () => {
-  const ended = await run(process.execPath, program, { env: { PATH: "" } });
+  const ended = await runCommand(process.execPath, program, { env: { PATH: "" } });
   expect(ended).toEqual({
     code: 1,
     stdout: "",

@@ -84,6 +84,7 @@ test("wrangler deploys it with its page, and with nothing but web globals in the
     expect(status, stderr).toBe(0);
     expect(readFileSync(join(out, "edge.js"), "utf8")).not.toMatch(/["']node:/);
     expect(readdirSync(join(root, "examples/task-coordinator/dist")).sort()).toEqual([
+      "_headers",
       "index.html",
       "page.css",
       "page.js",

@@ -74,9 +74,9 @@ function suite(): void {
     await queue.enqueue({}, { id: "report-2026-11", priority: "high" });
     const report = await begin(queue, "worker-2");
     await report.run.progress(20, "reading the ledger");
-    await queue.enqueue({}, { id: "backup-30", priority: "low" });
-    await queue.enqueue({}, { id: "invoice-42" });
-    await queue.enqueue({}, { id: "reminder-5", delayMs: 3_600_000 });
+    await queue.enqueue({ database: "orders" }, { id: "backup-30", priority: "low" });
+    await queue.enqueue({ customer: 1007 }, { id: "invoice-42" });
+    await queue.enqueue({ customer: 1003 }, { id: "reminder-5", delayMs: 3_600_000 });
   }
 
   const shows = (page: Page, list: string, text: string): Promise<void> =>
@@ -93,7 +93,7 @@ function suite(): void {
   async function screenshot(page: Page, name: string): Promise<void> {
     if (process.env.SCREENSHOTS !== "1") return;
     const path = fileURLToPath(new URL(`../../../docs/images/${name}.png`, import.meta.url));
-    await page.screenshot({ path });
+    await page.screenshot({ path, fullPage: true });
   }
 
   test("shows everything, and what changes without being loaded again", async () => {
