@@ -15,8 +15,8 @@ import { describeRedis, redisInstalled, startRestRedis } from "./support/redis.t
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
-const pages = readdirSync(join(root, "docs")).map((file) => `docs/${file}`);
-const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pages];
+const pages = readdirSync(join(root, "docs")).flatMap((file) => (file.endsWith(".md") ? `docs/${file}` : []));
+const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/task-coordinator/README.md", ...pages];
 const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
 const snippets = [...documents, ...sources].flatMap((path) => snippetsOf(path, textOf(path)));
 /** Without what only lines up the columns of its tables. */

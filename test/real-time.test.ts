@@ -12,6 +12,10 @@ const waiting: Readonly<Record<string, string>> = {
   "test/cache/stress.test.ts": "reads and builds overlap on a real Redis",
   "test/cache/transports.test.ts": "builds overlap on a real Redis",
   "test/clock.test.ts": "nothing: it is sleep() that is tested, on a virtual clock",
+  "test/examples/task-coordinator/coordinating.test.ts": "a sweep takes longer than its lease on a real Redis",
+  "test/examples/task-coordinator/kills.test.ts": "leases of processes that were killed end on a real Redis",
+  "test/examples/task-coordinator/page.test.ts": "a real browser shows what has changed",
+  "test/examples/task-coordinator/worker.test.ts": "a lease on a real Redis is renewed",
   "test/examples/cloudflare-cache.test.ts": "a Worker in workerd is in the midst of a rebuild",
   "test/redlock/fleet.ts": "real servers start, hang and are far away",
   "test/redlock/workers.test.ts": "what a Worker left behind its response has ended",
@@ -24,7 +28,6 @@ const waiting: Readonly<Record<string, string>> = {
   "test/runtimes/workers/smoke.ts": "the timers of workerd do their work",
   "test/runtimes/workers/workers.test.ts": "work behind the response has ended in workerd",
   "test/support/cluster.ts": "a real Redis Cluster is up",
-  "test/support/program.ts": "a process that hangs is killed",
 };
 
 const waits = ["setTimeout", "setInterval", "sleep", "AbortSignal.timeout", "Atomics.wait"];

@@ -1,4 +1,3 @@
-import { type SpawnOptions, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -15,6 +14,7 @@ import { type Figures, faults, table, type Wave } from "../../examples/cloudflar
 import type { Reading } from "../../examples/cloudflare-cache/readers.ts";
 import { measure } from "../../examples/cloudflare-cache/scenario.ts";
 import worker from "../../examples/cloudflare-cache/worker.ts";
+import { runCommand } from "../support/program.ts";
 import { describeRedis, listen, redisInstalled, startRedis, startRestServer } from "../support/redis.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -161,40 +161,11 @@ describe("the Worker's answers", () => {
   });
 });
 
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs a program to its end; `onOutput` sees all that it has written to its standard output so far. */
-function run(
-  command: string,
-  args: readonly string[],
-  options: SpawnOptions = {},
-  onOutput: (text: string, kill: (signal: NodeJS.Signals) => void) => void = () => {},
-): Promise<Ended> {
-  const child = spawn(command, args, { cwd: root, env, ...options, stdio: ["ignore", "pipe", "pipe"] });
-  return new Promise((resolve, reject) => {
-    let stdout = "";
-    let stderr = "";
-    child.stdout?.on("data", (chunk) => {
-      stdout += String(chunk);
-      onOutput(stdout, (signal) => child.kill(signal));
-    });
-    child.stderr?.on("data", (chunk) => {
-      stderr += String(chunk);
-    });
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ code, stdout, stderr }));
-  });
-}
-
 describe("wrangler", () => {
   test("deploys what wrangler.toml says, with nothing but web globals in the bundle", async () => {
     const wrangler = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
     const out = join(directory, "out");
-    const ended = await run(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", out]);
+    const ended = await runCommand(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", out]);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
     const bundle = readFileSync(join(out, "worker.js"), "utf8");
     expect(bundle).toContain("createCache");
@@ -220,7 +191,7 @@ const demo = ["--conditions=leasehold-source", "examples/cloudflare-cache/demo.t
 
 describe("npm start", () => {
   test("shows 1 rebuild for 200 readers and no old value, on redis-server, and ends with 0", async () => {
-    const { code, stdout, stderr } = await run("npm", ["start", "--silent"]);
+    const { code, stdout, stderr } = await runCommand("npm", ["start", "--silent"]);
     expect(stderr).toBe("");
     expect(code).toBe(0);
     expect(stdout).toMatch(redisInstalled ? /^Redis: redis-server \d/ : /^Redis: memory/);
@@ -236,7 +207,7 @@ describe("npm start", () => {
   }, 120_000);
 
   test("uses the in-process Redis where no redis-server is on the PATH, and says so", async () => {
-    const { code, stdout, stderr } = await run(process.execPath, demo, { env: { ...env, PATH: directory } });
+    const { code, stdout, stderr } = await runCommand(process.execPath, demo, { env: { ...env, PATH: directory } });
     expect(stderr).toBe("");
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Redis: memory \(there is no redis-server on the PATH\)/);
@@ -245,7 +216,7 @@ describe("npm start", () => {
 
   test("says what is wrong, and ends with another code, when a part does not start", async () => {
     writeFileSync(join(directory, "redis-server"), "#!/bin/sh\necho no memory left\nexit 3\n", { mode: 0o755 });
-    const ended = await run(process.execPath, demo, { env: { ...env, PATH: directory } });
+    const ended = await runCommand(process.execPath, demo, { env: { ...env, PATH: directory } });
     expect(ended).toEqual({ code: 1, stdout: "", stderr: "redis-server ended with 3\nno memory left\n" });
   });
 
@@ -253,7 +224,7 @@ describe("npm start", () => {
     "leaves nothing behind after %s",
     async (signal) => {
       const temporary = mkdtempSync(join(directory, "tmp-"));
-      const ended = await run(process.execPath, demo, { env: { ...env, TMPDIR: temporary } }, (stdout, kill) => {
+      const ended = await runCommand(process.execPath, demo, { env: { ...env, TMPDIR: temporary } }, (stdout, kill) => {
         if (stdout.includes("Worker:")) kill(signal);
       });
       expect(ended).toMatchObject({ code: signal === "SIGINT" ? 130 : 143, stderr: "" });
@@ -267,7 +238,7 @@ describe("npm start", () => {
 describe("npm run dev", () => {
   test("keeps serving until Ctrl-C", async () => {
     const answers: Promise<unknown>[] = [];
-    const ended = await run(process.execPath, [...demo, "--serve"], {}, (stdout, kill) => {
+    const ended = await runCommand(process.execPath, [...demo, "--serve"], {}, (stdout, kill) => {
       const url = /^Try (\S+),/m.exec(stdout)?.[1];
       if (url === undefined || answers.length > 0) return;
       const answer = fetch(url).then((response) => response.json());

@@ -1,9 +1,9 @@
 /**
- * Runs a small program in a Node.js process of its own, to see what becomes of the process.
+ * Runs programs in processes of their own, to see what becomes of them.
  *
  * @module
  */
-import { spawn } from "node:child_process";
+import { type SpawnOptions, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 /** How a program ended. */
@@ -16,24 +16,34 @@ export interface Ended {
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
+/**
+ * Runs a command from the project's root to its end. `onOutput` is called with all that it has written to its standard output
+ * so far, and with what sends it a signal.
+ */
+export function runCommand(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions = {},
+  onOutput: (text: string, kill: (signal: NodeJS.Signals) => void) => void = () => {},
+): Promise<Ended> {
+  const child = spawn(command, args, { cwd: root, ...options, stdio: ["ignore", "pipe", "pipe"] });
+  return new Promise((resolve, reject) => {
+    let stdout = "";
+    let stderr = "";
+    child.stdout?.on("data", (chunk) => {
+      stdout += String(chunk);
+      onOutput(stdout, (signal) => child.kill(signal));
+    });
+    child.stderr?.on("data", (chunk) => {
+      stderr += String(chunk);
+    });
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
 /** Runs the text of a module, which imports this package by its name. Kills it after 15 s. */
 export function runProgram(source: string, flags: readonly string[] = []): Promise<Ended> {
   const fixed = ["--conditions=leasehold-source", "--input-type=module", "--eval", source];
-  const child = spawn(process.execPath, [...flags, ...fixed], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
-  let stdout = "";
-  let stderr = "";
-  child.stdout.on("data", (chunk) => {
-    stdout += String(chunk);
-  });
-  child.stderr.on("data", (chunk) => {
-    stderr += String(chunk);
-  });
-  const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code) => {
-      clearTimeout(timer);
-      resolve({ code, stdout, stderr });
-    });
-  });
+  return runCommand(process.execPath, [...flags, ...fixed], { timeout: 15_000, killSignal: "SIGKILL" });
 }
