@@ -30,7 +30,7 @@ export {
 export type { CacheEvent, LeaseholdEvent, LockEvent, Observer } from "./events.ts";
 export { type FencedWrite, fencedSet } from "./fence.ts";
 export type { Host } from "./host.ts";
-export { type InspectOptions, inspectLock, type LockState, type NodeState } from "./inspect.ts";
+export { type InspectOptions, inspectLock, type LockState, type LockVerdict, type NodeState } from "./inspect.ts";
 export type { AsyncDisposal, Lease, LeaseMethods } from "./lease.ts";
 export { createLock } from "./lock.ts";
 export type { AcquireOptions, HoldOptions, Lock, LockOptions, TryOptions, TryResult } from "./lock-methods.ts";

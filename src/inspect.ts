@@ -1,57 +1,40 @@
 /**
- * inspectLock: who holds a lock, until when, and with which fence. Reads only.
+ * inspectLock: who holds a lock on which node, until when, and with which fence. Reads only.
  *
  * @module
  */
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
+import { type LockState, stateOf } from "./inspect/state.ts";
 import { lockKeys } from "./keys.ts";
-import { type Answer, createNode, tooFewAnswers } from "./node.ts";
+import { createNode } from "./node.ts";
 import { askAll } from "./round.ts";
-import { type InspectReply, inspectScript } from "./scripts/inspect.ts";
+import { inspectScript } from "./scripts/inspect.ts";
 import { checkClient, checkName, checkPrefix, invalid } from "./validate.ts";
 import { majority } from "./validity.ts";
+
+export type { LockState, LockVerdict, NodeState } from "./inspect/state.ts";
 
 /** Settings of an inspection. */
 export interface InspectOptions {
   /** @default {"lock"} */
   readonly prefix?: string | undefined;
-}
-
-/** What one Redis said of a lock. */
-export interface NodeState {
-  readonly label: string;
-  /** "foreign" is a key of another type, which counts as held; "no-vote" and "unknown" say nothing of the lock. */
-  readonly outcome: "held" | "free" | "foreign" | "no-vote" | "unknown";
-  readonly token?: string | undefined;
-  /** The highest fence it has granted; 0 where it knows none. */
-  readonly fence?: number | undefined;
-  /** What is left of the lease by the server's clock, in ms; absent where the key has no expiry. */
-  readonly remainingMs?: number | undefined;
-  /** Why it said nothing. */
-  readonly reason?: string | undefined;
-}
-
-/** The state of a lock at some moment during the call. */
-export interface LockState {
-  /** Whether one token stands on a majority of the nodes, or a key of another type, which locks out as well. */
-  readonly held: boolean;
-  /** That token. It can release the lock, so keep it out of logs. */
-  readonly token?: string | undefined;
-  /** The highest fence that any node has granted; 0 where none is known. */
-  readonly fence: number;
-  /** What is left of the lease on a majority, in ms. */
-  readonly remainingMs?: number | undefined;
-  readonly nodes: readonly NodeState[];
+  /**
+   * How many nodes a holder needs: that of the Redlock that is looked at.
+   *
+   * @default {a majority: floor(N / 2) + 1}
+   */
+  readonly quorum?: number | undefined;
 }
 
 /** How long to wait for each node: longer than a lock would, since a diagnosis is asked for when something is slow. */
 const timeoutMs = 2_500;
 
 /**
- * Reads the state of a lock. Never decide ownership by it: what it says may have ended on its way here.
+ * Reads the state of a lock, on the path of its writes: a replica that is given as a node has no vote. Never decide
+ * ownership by it: what it says may have ended on its way here.
  *
- * @throws LockError "unavailable" when fewer than a majority of the nodes answered, "config" for bad arguments
+ * @throws LockError "config" for bad arguments; never for what a Redis or a network does
  *
  * @example
  * ```ts
@@ -61,49 +44,31 @@ const timeoutMs = 2_500;
  * const client = memoryClient();
  * const lease = await createLock(client).acquire("invoice:42");
  * const state = await inspectLock(client, "invoice:42");
- * console.log(state.held, state.fence === lease.fence);
+ * console.log(state.verdict, state.fence === lease.fence); // held true
  * ```
  */
 export async function inspectLock(
   clients: CommandClient | readonly CommandClient[],
   name: string,
-  { prefix = "lock" }: InspectOptions = {},
+  { prefix = "lock", quorum: wanted }: InspectOptions = {},
   environment?: Environment,
 ): Promise<LockState> {
   const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
   if (list.length === 0) throw invalid("clients", list.length, "one client or more");
   const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
+  const quorum = checkedQuorum(wanted, nodes.length);
   const keys = lockKeys(checkPrefix(prefix), checkName("name", name));
   const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs, waitUntil: undefined };
   const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], leaseMs: timeoutMs };
   const { answers } = await askAll(context, question);
-  const quorum = majority(nodes.length);
-  if (answers.filter(({ kind }) => kind === "reply").length < quorum) throw tooFewAnswers("inspect", name, answers);
   answers.sort((a, b) => nodes.indexOf(a.from) - nodes.indexOf(b.from));
-  return stateOf(answers.map(nodeState), quorum);
+  return stateOf(answers, quorum);
 }
 
-function nodeState(answer: Answer<InspectReply>): NodeState {
-  const { label } = answer.from;
-  if (answer.kind !== "reply") return { label, outcome: answer.kind, reason: answer.reason };
-  const { type, token, counter, remainingMs } = answer.reply;
-  return {
-    label,
-    outcome: type,
-    fence: counter,
-    ...(token === undefined ? {} : { token }),
-    ...(remainingMs === undefined || remainingMs < 0 ? {} : { remainingMs }),
-  };
-}
-
-function stateOf(nodes: readonly NodeState[], quorum: number): LockState {
-  const fence = Math.max(0, ...nodes.map((node) => node.fence ?? 0));
-  for (const { token } of nodes) {
-    const holders = nodes.filter((node) => node.outcome === "held" && node.token === token);
-    if (token === undefined || holders.length < quorum) continue;
-    const left = holders.map((node) => node.remainingMs ?? Number.POSITIVE_INFINITY).sort((a, b) => b - a)[quorum - 1];
-    return { held: true, token, fence, ...(Number.isFinite(left) ? { remainingMs: left } : {}), nodes };
-  }
-  const foreign = nodes.filter((node) => node.outcome === "foreign").length;
-  return { held: foreign >= quorum, fence, nodes };
+/** How many nodes a holder needs: a majority, unless more are asked for. */
+export function checkedQuorum(wanted: number | undefined, count: number): number {
+  const least = majority(count);
+  const quorum = wanted ?? least;
+  if (Number.isInteger(quorum) && quorum >= least && quorum <= count) return quorum;
+  throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
 }

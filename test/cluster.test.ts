@@ -13,6 +13,7 @@ import { createLock } from "../src/lock.ts";
 import { acquireScript } from "../src/scripts/acquire.ts";
 import { lockContract } from "./contract/lock.ts";
 import { type RunningCluster, startCluster } from "./support/cluster.ts";
+import { shortened } from "./support/one-redis.ts";
 import { describeRedis } from "./support/redis.ts";
 
 interface ClusterInstance {
@@ -127,7 +128,11 @@ for (const [name, connect] of Object.entries(instances)) {
       const lease = await lock.acquire(name);
       expect(await lock.tryAcquire(name)).toBeNull();
       await lease.extend(60_000);
-      expect(await inspectLock(client, name)).toMatchObject({ held: true, token: lease.token, fence: lease.fence });
+      expect(await inspectLock(client, name)).toMatchObject({
+        held: true,
+        token: shortened(lease),
+        fence: lease.fence,
+      });
       const cache = createCache(client);
       expect(await cache.get(name, { freshMs: 60_000 }, () => 1)).toBe(1);
       expect((await cache.peek(name))?.value).toBe(1);

@@ -8,7 +8,7 @@ import type { Lock } from "../src/lock-methods.ts";
 import { createRedlock } from "../src/redlock.ts";
 import { key, proposalOf, tokenOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
-import { lasting, lockError } from "./support/one-redis.ts";
+import { lasting, lockError, shortened } from "./support/one-redis.ts";
 import { settle, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const lost = { lose: "request" } as const;
@@ -748,12 +748,12 @@ describe("inspectLock() of a Redlock", () => {
     await nodes[1]?.execute(["SET", key, "tOther", "PX", 5_000]);
     await nodes[3]?.execute(["FLUSHALL"]);
     const { held, token, fence, nodes: states } = await inspectLock(nodes, "job", {}, env);
-    expect({ held, token, fence }).toEqual({ held: true, token: lease.token, fence: lease.fence });
+    expect({ held, token, fence }).toEqual({ held: true, token: shortened(lease), fence: lease.fence });
     const odd = states
       .filter((node) => node.token !== token)
       .map(({ label, outcome, token: other }) => [label, outcome, other]);
     expect(odd).toEqual([
-      ["node 2", "held", "tOther"],
+      ["node 2", "held", "t…"],
       ["node 4", "free", undefined],
     ]);
   });

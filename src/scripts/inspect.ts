@@ -14,15 +14,19 @@ export interface InspectReply {
 }
 
 /**
- * INSPECT: reads a lock and changes nothing. A plain EVAL, since a replica may serve EVAL_RO and show the past.
+ * INSPECT: reads a lock and changes nothing. A plain EVAL, since a replica may serve EVAL_RO and show the past; and a
+ * write of nothing first, which a read-only replica refuses even where it is what the client leads to.
  *
  * KEYS lock, fence
  *
  * Replies { value, counter, remaining ms }: the value behind a 'v', so that no client's parser can change it, or 'n'
- * where there is no string; remaining is -1 without an expiry and -2 without a key.
+ * where there is no string; remaining is -1 without an expiry and -2 without a key. A replica replies READONLY; whatever
+ * else refuses writes, such as full memory, is no reason not to tell who holds.
  */
 export const inspectScript: Script<InspectReply> = {
   source: `
+local w = redis.pcall('SETRANGE', KEYS[1], 0, '')
+if type(w) == 'table' and string.find(w.err or '', 'READONLY') then return w end
 local m = redis.call('MGET', KEYS[1], KEYS[2])
 return { m[1] and 'v' .. m[1] or 'n', tonumber(m[2] or '') or 0, redis.call('PTTL', KEYS[1]) }
 `.trim(),

@@ -28,7 +28,7 @@ import type { LeaseholdEvent } from "../../src/events.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
-import { lockError } from "../support/one-redis.ts";
+import { lockError, shortened } from "../support/one-redis.ts";
 import type { VirtualClock } from "../support/virtual-clock.ts";
 
 /** What `build` hands to {@link lockContract}. */
@@ -424,10 +424,10 @@ function reportingTests({ subject, settled, everywhere }: Context): void {
     const name = fresh();
     const { clients, env, createLock } = subject();
     const look = () => settled(inspectLock(clients, name, {}, env));
-    expect(await look()).toMatchObject({ held: false, fence: 0 });
+    expect(await look()).toMatchObject({ verdict: "free", held: false, fence: 0 });
     const lease = await settled(createLock().acquire(name, { leaseMs: 60_000 }));
     const state = await look();
-    expect(state).toMatchObject({ held: true, token: lease.token, fence: lease.fence });
+    expect(state).toMatchObject({ verdict: "held", held: true, token: shortened(lease), fence: lease.fence });
     expect(state.remainingMs).toBeGreaterThan(0);
     expect(state.remainingMs).toBeLessThanOrEqual(60_000);
     expect(state.nodes).toHaveLength(clients.length);

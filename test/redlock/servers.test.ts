@@ -13,7 +13,7 @@ import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
-import { lockError } from "../support/one-redis.ts";
+import { lockError, shortened } from "../support/one-redis.ts";
 import { describeRedis, startRestRedis } from "../support/redis.ts";
 import { type HoldingProxy, patient, type Ship, startFleet, startHolding } from "./fleet.ts";
 
@@ -101,7 +101,7 @@ describeRedis("a Redlock over five servers", () => {
     try {
       const odd = async () => {
         const { held, token, fence, nodes } = await inspectLock(clients, "odd ones");
-        expect({ held, token, fence }).toEqual({ held: true, token: lease.token, fence: lease.fence });
+        expect({ held, token, fence }).toEqual({ held: true, token: shortened(lease), fence: lease.fence });
         return nodes.filter((node) => node.token !== token).map(({ label, outcome }) => `${label}: ${outcome}`);
       };
       expect(await odd()).toEqual(["ship 1: held", "ship 2: unknown"]);

@@ -8,6 +8,7 @@ import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
+import { shortened } from "../support/one-redis.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const [name, key] = ["job", "lock:{job}"];
@@ -23,7 +24,8 @@ test("F06 inspectLock() right after acquire reports held, where plain reads are 
   const readOnly = await client.execute(["EVAL_RO", inspectScript.source, 2, key, `${key}:fence`]);
   expect(inspectScript.decode(readOnly)).toMatchObject({ type: "free", counter: 0 });
 
-  const { token, fence } = lease;
+  const { fence } = lease;
+  const token = shortened(lease);
   expect(await inspectLock(client, name, {}, env)).toMatchObject({ held: true, token, fence });
 });
 
@@ -36,7 +38,8 @@ test("F06 inspectLock() shows the newest holder, and none once it has released, 
   await older.release();
   const newer = await lock.acquire(name);
   expect(await client.execute(["GET", key])).toBe(older.token);
-  const { token, fence } = newer;
+  const { fence } = newer;
+  const token = shortened(newer);
   expect(await inspectLock(client, name, {}, env)).toMatchObject({ held: true, token, fence });
   await newer.release();
   expect(await client.execute(["GET", key])).toBe(older.token);
@@ -50,7 +53,7 @@ test("F06 inspectLock() of a Redlock right after acquire reports held on every n
   const clients = nodes.map(({ client }) => client);
   const lease = await createRedlock(clients, {}, env).acquire(name);
   const state = await inspectLock(clients, name, {}, env);
-  expect(state).toMatchObject({ held: true, token: lease.token, fence: lease.fence });
+  expect(state).toMatchObject({ held: true, token: shortened(lease), fence: lease.fence });
   expect(state.nodes.map(({ outcome }) => outcome)).toEqual(["held", "held", "held"]);
 });
 

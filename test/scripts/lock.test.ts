@@ -226,8 +226,8 @@ describeRedis("the cost of the lock's scripts on Redis", () => {
     expect(await cost(() => redis.extend("a", "t1", 2 * leaseMs))).toEqual({ get: 1, pttl: 1, pexpire: 1 });
   });
 
-  test("a look runs 2 commands", async () => {
-    expect(await cost(() => redis.inspect("a"))).toEqual({ mget: 1, pttl: 1 });
+  test("a look runs 3 commands", async () => {
+    expect(await cost(() => redis.inspect("a"))).toEqual({ setrange: 1, mget: 1, pttl: 1 });
   });
 });
 

@@ -92,6 +92,11 @@ export async function lockError(promise: Promise<unknown>, code: LockErrorCode):
   throw outcome;
 }
 
+/** How `inspectLock` shows the token of a lease. */
+export function shortened({ token }: { readonly token: string }): string {
+  return `${token.slice(0, 8)}…`;
+}
+
 /** A signal that counts what listens to it. */
 export function countingSignal(): { readonly controller: AbortController; readonly listeners: () => number } {
   const controller = new AbortController();
