@@ -18,6 +18,15 @@ export {
   type Signal,
 } from "./command.ts";
 export type { WaitUntil } from "./context.ts";
+export {
+  type Diagnosis,
+  type DoctorOptions,
+  doctor,
+  type Finding,
+  type FindingCode,
+  type NodeHealth,
+  type Severity,
+} from "./doctor.ts";
 export type { Environment } from "./environment.ts";
 export {
   isLockError,

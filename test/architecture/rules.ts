@@ -11,11 +11,11 @@ import { computedImport, type SourceFile } from "./source.ts";
 const tiers: readonly (readonly string[])[] = [
   ["command", "errors", "events", "clock", "random", "host", "validate"],
   ["environment"],
-  ["script", "scripts", "keys", "validity", "wait"],
+  ["script", "scripts", "keys", "validity", "wait", "tell"],
   ["node"],
   ["context", "round", "holding", "lease", "release", "renewal"],
   ["acquire", "with-lock"],
-  ["lock-methods", "lock", "quorum", "redlock", "fence", "inspect"],
+  ["lock-methods", "lock", "quorum", "redlock", "fence", "inspect", "doctor", "self-test"],
   ["cache"],
   ["index"],
 ];
