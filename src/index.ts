@@ -46,4 +46,11 @@ export type { AcquireOptions, HoldOptions, Lock, LockOptions, TryOptions, TryRes
 export type { Random } from "./random.ts";
 export { createRedlock, type RedlockOptions } from "./redlock.ts";
 export type { ReleaseOutcome } from "./release.ts";
+export {
+  type Check,
+  type CheckCode,
+  type SelfTest,
+  type SelfTestOptions,
+  selfTest,
+} from "./self-test.ts";
 export type { Task } from "./with-lock.ts";
