@@ -32,6 +32,7 @@ beforeAll(async () => {
     "package.json",
     "README.md",
     "LICENSE",
+    "bin",
     "tsconfig.json",
     "tsconfig.build.json",
   ]) {
@@ -39,6 +40,7 @@ beforeAll(async () => {
   }
   await symlink(modules, join(staged, "node_modules"));
   expect(await compile(join(staged, "tsconfig.build.json"))).toBe("");
+  await run(process.execPath, ["--conditions=leasehold-source", "bin/bundle.ts"], staged);
   await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], staged);
   tarball = join(folder, `${manifest.name}-${manifest.version}.tgz`);
 
@@ -197,6 +199,63 @@ describe.each(nodes)("K05 on Node $version with no peer installed", ({ path }) =
       console.log(await lock.tryAcquire("a"), lease.remaining() > 0, await lease.release());
     `);
     expect(stdout.trim()).toBe("null true released");
+  });
+});
+
+describe("the command, from the tarball installed offline into an empty folder", () => {
+  let empty: string;
+
+  beforeAll(async () => {
+    empty = join(folder, "empty");
+    await mkdir(empty);
+    await writeFile(join(empty, "package.json"), "{}");
+    const quiet = ["--no-audit", "--no-fund", "--cache", join(folder, "no-cache")];
+    await run("npm", ["install", "--offline", ...quiet, tarball], empty);
+  }, 60_000);
+
+  test("brings nothing else along", async () => {
+    const names = (await readdir(join(empty, "node_modules"))).filter((name) => !name.startsWith("."));
+    expect(names).toEqual(["leasehold"]);
+  });
+
+  test("is what npx runs", async () => {
+    const { stdout } = await run("npx", ["--offline", "leasehold", "--version"], empty);
+    expect(stdout).toBe(`${manifest.version}\n`);
+  });
+
+  test("names the licence of every package that is inside", async () => {
+    const bin = join(empty, "node_modules/leasehold/dist/bin");
+    expect((await readdir(bin)).sort()).toEqual(["LICENSES.md", "leasehold.cjs"]);
+    const licences = await readFile(join(bin, "LICENSES.md"), "utf8");
+    for (const name of ["hono", "@hono/node-server", "ioredis"]) expect(licences).toContain(`\n# ${name}\n\n`);
+    expect(licences).toMatch(/MIT License[\s\S]+Permission is hereby granted/i);
+  });
+
+  test("writes no command, and so no password, where DEBUG asks its libraries for it", async () => {
+    const command = join(empty, "node_modules/.bin/leasehold");
+    const args = [command, "inspect", "job", "--json", "--node", "redis://:secret@127.0.0.1:1"];
+    const options = { env: { ...process.env, DEBUG: "*" } };
+    const ended = await promisify(execFile)(process.execPath, args, options).catch((error: unknown) => error);
+    expect(ended).toMatchObject({ code: 3, stderr: "", stdout: expect.stringContaining("ECONNREFUSED") });
+    expect(ended).not.toMatchObject({ stdout: expect.stringContaining("secret") });
+  });
+
+  test.each(nodes)("serves, inspects, examines and tests itself on Node $version", async ({ path }) => {
+    const command = join(empty, "node_modules/.bin/leasehold");
+    const served = execFile(path, [command, "serve", "--port", "0", "--json"]);
+    const ended = new Promise((resolve) => served.once("close", resolve));
+    try {
+      const line = await new Promise<string>((resolve) => served.stdout?.once("data", (text) => resolve(String(text))));
+      const { url }: { url: string } = JSON.parse(line);
+      const env = { ...process.env, UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: "local" };
+      const ask = (...args: string[]) => promisify(execFile)(path, [command, ...args], { cwd: empty, env });
+      expect((await ask("inspect", "job")).stdout).toContain("Free: nobody holds it");
+      expect((await ask("doctor")).stdout).toContain("0 errors, 0 warnings");
+      expect((await ask("self-test")).stdout).toContain("Passed on 1 of 1 node");
+    } finally {
+      served.kill("SIGTERM");
+    }
+    expect(await ended).toBe(0);
   });
 });
 

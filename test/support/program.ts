@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type SpawnOptions, spawn } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 /** How a program ended. */
@@ -16,18 +16,28 @@ export interface Ended {
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/**
- * Runs a command from the project's root to its end. `onOutput` is called with all that it has written to its standard output
- * so far, and with what sends it a signal.
- */
+/** Hears all that a command has written to its standard output so far, and gets what sends it a signal. */
+type OnOutput = (text: string, kill: (signal: NodeJS.Signals) => void) => void;
+
+/** Runs a command from the project's root to its end. */
 export function runCommand(
   command: string,
   args: readonly string[],
   options: SpawnOptions = {},
-  onOutput: (text: string, kill: (signal: NodeJS.Signals) => void) => void = () => {},
+  onOutput: OnOutput = () => {},
 ): Promise<Ended> {
+  return startCommand(command, args, options, onOutput).ended;
+}
+
+/** Starts a command from the project's root. */
+export function startCommand(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions,
+  onOutput: OnOutput,
+): { readonly child: ChildProcess; readonly ended: Promise<Ended> } {
   const child = spawn(command, args, { cwd: root, ...options, stdio: ["ignore", "pipe", "pipe"] });
-  return new Promise((resolve, reject) => {
+  const ended = new Promise<Ended>((resolve, reject) => {
     let stdout = "";
     let stderr = "";
     child.stdout?.on("data", (chunk) => {
@@ -40,6 +50,7 @@ export function runCommand(
     child.once("error", reject);
     child.once("close", (code) => resolve({ code, stdout, stderr }));
   });
+  return { child, ended };
 }
 
 /** Runs the text of a module, which imports this package by its name. Kills it after 15 s. */

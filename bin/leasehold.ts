@@ -1,0 +1,55 @@
+#!/usr/bin/env node
+/**
+ * The command line: looks at locks and at the Redis they rest on.
+ *
+ * Run: `npx leasehold --help`.
+ *
+ * @module
+ */
+import manifest from "leasehold/package.json" with { type: "json" };
+import { type CommandName, isCommandName, parse, type Values } from "./arguments.ts";
+import { examine } from "./doctor.ts";
+import { endingOf, exit, UsageError } from "./exit.ts";
+import { help, helpOf } from "./help.ts";
+import { inspect } from "./inspect.ts";
+import { createOutput, type Output, visible } from "./output.ts";
+import { prove } from "./self-test.ts";
+import { serve } from "./serve.ts";
+
+const commands: Record<CommandName, (values: Values, free: readonly string[], output: Output) => Promise<number>> = {
+  inspect,
+  doctor: examine,
+  "self-test": prove,
+  serve,
+};
+
+/** Runs one command line and gives its exit code. */
+async function run([name, ...args]: readonly string[]): Promise<number> {
+  const output = createOutput(args.includes("--json"));
+  try {
+    if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+      output.line(help.trimEnd());
+      return name === undefined ? exit.usage : exit.ok;
+    }
+    if (name === "--version" || name === "-v") {
+      output.line(manifest.version);
+      return exit.ok;
+    }
+    if (!isCommandName(name)) throw new UsageError("There is no such command: leasehold --help lists them");
+    if (args.includes("--help") || args.includes("-h")) {
+      output.line(helpOf[name].trimEnd());
+      return exit.ok;
+    }
+    const { values, free } = parse(name, args);
+    return await commands[name](values, free, output);
+  } catch (error) {
+    const { code, kind, message } = endingOf(error);
+    if (output.json) output.document({ error: { code: kind, message } });
+    else process.stderr.write(`${output.paint("red", visible(message))}\n`);
+    return code;
+  }
+}
+
+void run(process.argv.slice(2)).then((code) => {
+  process.exitCode = code;
+});
