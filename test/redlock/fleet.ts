@@ -94,7 +94,7 @@ async function launch(stack: AsyncDisposableStack, label: string, overRest: bool
 }
 
 /** A TCP proxy that holds back each way by so many ms. */
-async function startDelay(to: number): Promise<{ port: number; delayMs: number; stop(): Promise<void> }> {
+export async function startDelay(to: number): Promise<{ port: number; delayMs: number; stop(): Promise<void> }> {
   const sockets = new Set<Socket>();
   const proxy = { port: 0, delayMs: 0, stop: async (): Promise<void> => {} };
   const pipe = (from: Socket, into: Socket): void => {
