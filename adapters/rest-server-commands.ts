@@ -4,7 +4,7 @@
  * @module
  */
 
-// They change what later commands of others mean, or keep the connection to themselves: one caller's SELECT would move
+// They change what later commands of others mean, or keep the connection to themselves, as XREAD may with BLOCK: one caller's SELECT would move
 // the locks of all into another database, and a MULTI would queue them. Upstash has none of them over REST either.
 const stateful = new Set(
   (
@@ -15,8 +15,11 @@ const stateful = new Set(
 );
 
 /** Redis' words for a command that is not passed on; undefined for all others. */
-export function refusalOf([name]: readonly unknown[]): string | undefined {
+export function refusalOf([name, ...args]: readonly unknown[]): string | undefined {
   const word = String(name);
+  const blocks = /^XREAD/i.test(word) && args.some((arg) => /^BLOCK$/i.test(String(arg)));
   // A word such as "valueOf", which every object has, is taken for a method by some clients, and ends the process.
-  return stateful.has(word.toUpperCase()) || word in {} ? `ERR Command is not available: '${word}'` : undefined;
+  return blocks || stateful.has(word.toUpperCase()) || word in {}
+    ? `ERR Command is not available: '${word}'`
+    : undefined;
 }

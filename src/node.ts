@@ -69,8 +69,9 @@ export function createNode(client: CommandClient, place: number): Node {
 }
 
 /**
- * Asks once; no answer within `timeoutMs` is "unknown". Never rejects for what a Redis or a network does; rejects with the client's own "config" error, such as a
- * malformed URL. The client's promise is left alone once the time is up: whatever it gives then is not an answer.
+ * Asks once; no answer within `timeoutMs` is "unknown". Never rejects for what a Redis or a network does; rejects with the
+ * client's own "config" error, such as a malformed URL. The client's promise is left alone once the time is up: whatever
+ * it gives then is not an answer.
  */
 export async function ask<Result>(
   { clock }: Environment,

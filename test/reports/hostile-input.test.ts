@@ -42,26 +42,33 @@ describe("a batch that all have given up", () => {
 });
 
 describeRedis("restServer() over one connection", () => {
-  test.for(["SELECT 3", "select 3", "MULTI", "MONITOR", "BLPOP none 0", "CLIENT REPLY OFF", "QUIT", "SUBSCRIBE c"])(
-    "passes on no %s, which would change what others' commands mean",
-    async (line) => {
-      const server = await startRedis();
-      const redis = new Redis(server.port, "127.0.0.1");
-      const app = restServer(ioredisClient(redis), { token: "t" });
-      const post = async (path: string, body: unknown) => {
-        const headers = { authorization: "Bearer t" };
-        const response = await app.request(path, { method: "POST", headers, body: JSON.stringify(body) });
-        return { status: response.status, body: await response.json() };
-      };
-      const [name = "", ...args] = line.split(" ");
-      const error = `ERR Command is not available: '${name}'`;
-      expect(await post("/", [name, ...args])).toEqual({ status: 400, body: { error } });
-      expect((await post("/pipeline", [[name, ...args], ["PING"]])).body).toEqual([{ error }, { result: "PONG" }]);
-      expect((await post("/", ["SET", "key", "1"])).body).toEqual({ result: "OK" });
-      redis.disconnect();
-      await server.stop();
-    },
-  );
+  test.for([
+    "SELECT 3",
+    "select 3",
+    "MULTI",
+    "MONITOR",
+    "BLPOP none 0",
+    "CLIENT REPLY OFF",
+    "QUIT",
+    "SUBSCRIBE c",
+    "xread BLOCK 0 STREAMS s $",
+  ])("passes on no %s, which would change what others' commands mean", async (line) => {
+    const server = await startRedis();
+    const redis = new Redis(server.port, "127.0.0.1");
+    const app = restServer(ioredisClient(redis), { token: "t" });
+    const post = async (path: string, body: unknown) => {
+      const headers = { authorization: "Bearer t" };
+      const response = await app.request(path, { method: "POST", headers, body: JSON.stringify(body) });
+      return { status: response.status, body: await response.json() };
+    };
+    const [name = "", ...args] = line.split(" ");
+    const error = `ERR Command is not available: '${name}'`;
+    expect(await post("/", [name, ...args])).toEqual({ status: 400, body: { error } });
+    expect((await post("/pipeline", [[name, ...args], ["PING"]])).body).toEqual([{ error }, { result: "PONG" }]);
+    expect((await post("/", ["SET", "key", "1"])).body).toEqual({ result: "OK" });
+    redis.disconnect();
+    await server.stop();
+  });
 
   test.for(["valueOf", "hasOwnProperty", "__proto__", "__defineGetter__", "toString"])(
     "lives on after the command %s, and so does a client of ioredis",
