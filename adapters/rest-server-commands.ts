@@ -4,7 +4,7 @@
  * @module
  */
 
-// They change what later commands of others mean, or keep the connection to themselves, as XREAD may with BLOCK: one caller's SELECT would move
+// They change what later commands of others mean, or keep the connection to themselves: one caller's SELECT would move
 // the locks of all into another database, and a MULTI would queue them. Upstash has none of them over REST either.
 const stateful = new Set(
   (
