@@ -3,31 +3,27 @@
  *
  * @module
  */
-import { fromPayload, prefix as payloadPrefix, toPayload } from "./cache/codec.ts";
-import { type CacheContext, demand, type Place } from "./cache/context.ts";
+import { fromPayload, jsonCodec, toPayload } from "./cache/codec.ts";
+import { demand } from "./cache/context.ts";
 import { createFlights, type Flights } from "./cache/flights.ts";
-import {
-  type Build,
-  type CacheOptions,
-  checkFresh,
-  checkGet,
-  type GetOptions,
-  type StoreOptions,
-} from "./cache/options.ts";
-import type { Given } from "./cache/reader.ts";
+import { type Build, type CacheOptions, checkOptions, type GetOptions, type StoreOptions } from "./cache/options.ts";
+import { type Given, livesOf } from "./cache/reader.ts";
 import { storeValue, voidEntry } from "./cache/write.ts";
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { cacheKey } from "./keys.ts";
 import { createNode } from "./node.ts";
 import { electScript } from "./scripts/elect.ts";
-import { checkClient, checkFunction, checkName, checkPrefix } from "./validate.ts";
+import { checkClient, checkFunction, checkName, checkPrefix, invalid } from "./validate.ts";
 
 /** A value and where it came from. */
 export interface CacheEntry<T> {
   /** As it is stored, read again: also for the caller that built it, so that all callers get the same. */
   readonly value: T;
-  /** "hit": it was there. "built": this call built it. "waited": another built it while this call ran. */
+  /**
+   * "hit": it was there. "stale": it is not fresh any more, but another builds, or a build failed or is slow. "built":
+   * this call built it. "waited": another built it while this call ran.
+   */
   readonly status: Given["status"];
   /** Larger than that of any value stored before under this key; 0 for one that was built without Redis. */
   readonly fence: number;
@@ -37,11 +33,11 @@ export interface CacheEntry<T> {
   readonly requests: number;
 }
 
-/** A value that a read would serve. */
+/** A value that a read may serve. */
 export interface CachePeek<T> {
   readonly value: T;
   readonly fence: number;
-  /** How long it is still fresh. */
+  /** How long it is still fresh; 0 where it is old, and served only to those who take old values. */
   readonly freshMs: number;
 }
 
@@ -65,12 +61,13 @@ export interface Cache {
   set(key: string, value: unknown, options: StoreOptions): Promise<boolean>;
   /**
    * Drops the value. Once it has resolved, no read that begins later gets what was built before. `DEL` of the key from
-   * any tool does the same.
+   * any tool does the same. With `soft` the value is only no longer fresh: reads that take an old one may have it, for as
+   * long as it would have been of use.
    *
    * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
    */
-  invalidate(key: string): Promise<void>;
-  /** What a read would serve, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
+  invalidate(key: string, options?: { readonly soft?: boolean | undefined }): Promise<void>;
+  /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
   peek<T>(key: string): Promise<CachePeek<T> | undefined>;
 }
 
@@ -95,24 +92,20 @@ export interface Cache {
  * ```
  */
 export function createCache(client: CommandClient, options: CacheOptions = {}, environment?: Environment): Cache {
-  const { prefix = "cache", observe, waitUntil } = options;
+  const { prefix = "cache", codec = jsonCodec, maxLength = 1_000_000, observe, waitUntil } = options;
   checkPrefix(prefix);
+  checkFunction("codec.encode", codec?.encode);
   checkFunction("observe", observe, true);
   checkFunction("waitUntil", waitUntil, true);
   const node = createNode(checkClient(client), 1);
   let flights: Flights | undefined;
-  const start = (): Flights => {
-    flights ??= createFlights({ env: environment ?? systemEnvironment(), node, observe }); // some runtimes forbid it earlier
-    return flights;
-  };
-  const placeOf = (key: string): Place => ({ name: key, key: cacheKey(prefix, checkName("key", key)) });
-  const change = async <T>(place: Place, work: (context: CacheContext) => Promise<T>): Promise<T> => {
-    const { context, detach } = start();
-    try {
-      return await work(context);
-    } finally {
-      detach(place.key); // also when it is unknown what has happened
-    }
+  const begin = (key: string) => {
+    const place = { name: key, key: cacheKey(prefix, checkName("key", key)) };
+    flights ??= createFlights({
+      ...{ env: environment ?? systemEnvironment(), node, codec, maxLength, observe }, // some runtimes forbid it earlier
+      prefix: `c${JSON.stringify([codec.name, codec.version])}`,
+    });
+    return { ...flights, doing: { ...place, startedAt: flights.context.env.clock.now(), requests: 0 } };
   };
 
   const cache: Cache = {
@@ -120,26 +113,28 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
       return (await cache.getEntry(key, options, build)).value;
     },
     async getEntry<T>(key: string, options: GetOptions, build: Build<T>) {
-      const wanted = checkGet({ ...placeOf(key), waitUntil }, options ?? {}, build);
-      const { payload, ...given } = await start().read(wanted);
-      return { value: fromPayload(key, payload) as T, ...given };
+      checkFunction("build", build);
+      const { context, doing, read } = begin(key);
+      const { payload, ...given } = await read(checkOptions({ ...doing, build }, options, waitUntil));
+      return { value: (await fromPayload(context, key, payload)) as T, ...given };
     },
     async set(key, value, options) {
-      const place = placeOf(key);
-      const { freshMs } = options ?? {};
-      checkFresh(freshMs);
-      const payload = toPayload(key, value);
-      return change(place, (context) => storeValue(context, place, payload, freshMs));
+      const { context, doing, detach } = begin(key);
+      const lives = livesOf(checkOptions(doing, options));
+      const payload = await toPayload(context, key, value);
+      if (payload.length > maxLength) throw invalid("the length of the value", payload.length, `${maxLength} at most`);
+      return storeValue(context, doing, payload, lives).finally(() => detach(doing));
     },
-    async invalidate(key) {
-      const place = placeOf(key);
-      await change(place, (context) => voidEntry(context, place));
+    async invalidate(key, { soft = false } = {}) {
+      const { context, doing, detach } = begin(key);
+      // Also when it is unknown what has happened: later readers join nothing that is under way.
+      await voidEntry(context, doing, soft).finally(() => detach(doing));
     },
     async peek<T>(key: string) {
-      const place = placeOf(key);
-      const { reply } = await demand("peek at", start().context, place, electScript, ["", 0, payloadPrefix, 0]);
+      const { context, doing } = begin(key);
+      const { reply } = await demand("peek at", context, doing, electScript, ["", 0, context.prefix, 0]);
       const { payload, fence, leftMs } = reply;
-      return payload === undefined ? undefined : { value: fromPayload(key, payload) as T, fence, freshMs: leftMs };
+      return payload ? { value: (await fromPayload(context, key, payload)) as T, fence, freshMs: leftMs } : undefined;
     },
   };
   return cache;

@@ -29,16 +29,16 @@ describe("get", () => {
     expect(verbs()).toEqual(["elect", "commit", "elect", "elect"]);
   });
 
-  test("an entry that is no JSON is a mistake that says how to mend it, and shows nothing of the value", async () => {
+  test("an entry that its codec cannot read is a mistake that says how to mend it, and shows nothing of the value", async () => {
     const client = memoryClient();
     const cache = createCache(client);
     await cache.get("k", fresh, () => "kept");
-    await client.execute(["HSET", "cache:{k}", "p", 'j{"secret": oops']);
+    await client.execute(["HSET", "cache:{k}", "p", 'c["json",null]{"secret": oops']);
     for (const read of [() => cache.get("k", fresh, () => "new"), () => cache.peek("k")]) {
       const error: unknown = await read().catch((reason: unknown) => reason);
       expect(error).toMatchObject({
         code: "config",
-        message: 'Cannot read "k" as its entry holds no JSON: invalidate it',
+        message: 'Cannot read "k" as its codec cannot read its entry: invalidate it',
       });
       expect(JSON.stringify(error)).not.toContain("secret");
     }
@@ -101,12 +101,16 @@ describe("get", () => {
         return cycle;
       },
     ],
-  ])("refuses %s, and lets the next caller build at once", async (_, build) => {
+  ])("refuses %s, and as it is no value, the build has failed", async (_, build) => {
     const { cache, verbs } = world().process();
     const error = await refusal(cache.get<unknown>("k", fresh, build), "config");
-    expect(error.message).toMatch(/^Cannot store "k" as JSON has no form for /);
-    expect(await cache.getEntry("k", fresh, () => 1)).toMatchObject({ value: 1, status: "built" });
-    expect(verbs()).toEqual(["elect", "fail", "elect", "commit"]);
+    expect(error.message).toMatch(/^Cannot store "k" as its codec has no form for a value of type /);
+    const next = await refusal(
+      cache.get("k", fresh, () => 1),
+      "build-failed",
+    );
+    expect(next.retryAfterMs).toBeGreaterThan(0);
+    expect(verbs()).toEqual(["elect", "tend", "elect"]);
   });
 
   test("hands a build its fence and a signal that stays silent when all goes well", async () => {
@@ -197,7 +201,7 @@ describe("set", () => {
     await clock.advance(100);
     await b.cache.set("k", "new", fresh);
     expect(await clock.until(building)).toMatchObject({ value: "new", status: "waited", stored: true, requests: 2 });
-    expect(a.events.map(({ type }) => type)).toEqual(["elected", "commit-refused", "built"]);
+    expect(a.events.map(({ type }) => type)).toEqual(["elected", "commit-refused", "built", "hit"]);
     expect(await b.cache.get("k", fresh, () => "other")).toBe("new");
   });
 

@@ -12,11 +12,11 @@ import { acquireScript } from "../src/scripts/acquire.ts";
 import { commitScript } from "../src/scripts/commit.ts";
 import { electScript } from "../src/scripts/elect.ts";
 import { extendScript } from "../src/scripts/extend.ts";
-import { failScript } from "../src/scripts/fail.ts";
 import { inspectScript } from "../src/scripts/inspect.ts";
 import { invalidateScript } from "../src/scripts/invalidate.ts";
 import { proposeScript } from "../src/scripts/propose.ts";
 import { releaseScript } from "../src/scripts/release.ts";
+import { tendScript } from "../src/scripts/tend.ts";
 import { allScripts } from "./scripts/all.ts";
 import { type Pair, startPair } from "./scripts/pair.ts";
 import { describeRedis } from "./support/redis.ts";
@@ -190,40 +190,46 @@ function fenceOf(client: CommandClient, back: number): number {
 const codec = fc.oneof({ weight: 4, arbitrary: fc.constant("j") }, { weight: 1, arbitrary: fc.constant("s") });
 
 const elect = fc
-  .tuple(token, fc.constantFrom(100_000, hourMs), codec, fc.constantFrom(0, 1, 1, 1, 2))
-  .map(([owner, life, letter, mode]) =>
-    step(["elect", owner, life, letter, mode], async (client) => {
-      const reply = await call(client, electScript, [entry], [owner, life, letter, mode]);
+  .tuple(token, fc.constantFrom(100_000, hourMs), codec, fc.constantFrom(0, 1, 1, 1, 2), fc.constantFrom(0, 2 * hourMs))
+  .map(([owner, life, letter, mode, staleMs]) =>
+    step(["elect", owner, life, letter, mode, staleMs], async (client) => {
+      const reply = await call(client, electScript, [entry], [owner, life, letter, mode, staleMs]);
       const { type, attempt: fence = 0 } = electScript.decode(reply) ?? {};
       if (type === "won") wonBy.set(client, [...(wonBy.get(client) ?? []), fence]);
-      return withoutLatency(reply, 4, 5);
+      return measured(reply);
     }),
   );
 
 const commit = fc
-  .tuple(token, attempt, codec, fc.constantFrom(0, hourMs, 3 * hourMs))
-  .map(([owner, back, letter, life]) =>
-    step(["commit", owner, back, letter, life], (client) =>
-      call(client, commitScript, [entry], [owner, fenceOf(client, back), letter, `${letter}{"back":${back}}`, life]),
+  .tuple(token, attempt, codec, fc.constantFrom(0, hourMs, 3 * hourMs), fc.constantFrom(0, 2 * hourMs))
+  .map(([owner, back, letter, freshMs, staleMs]) =>
+    step(["commit", owner, back, letter, freshMs, staleMs], async (client) => {
+      const payload = `${letter}{"back":${back}}`;
+      const args = [owner, fenceOf(client, back), letter, payload, freshMs, freshMs + staleMs];
+      return measured(await call(client, commitScript, [entry], args));
+    }),
+  );
+
+const tend = fc
+  .tuple(token, attempt, codec, fc.constantFrom(-1, 0, 100_000, 2 * hourMs))
+  .map(([owner, back, letter, lease]) =>
+    step(["tend", owner, back, letter, lease], async (client) =>
+      measured(await call(client, tendScript, [entry], [owner, fenceOf(client, back), letter, lease])),
     ),
   );
 
-const fail = fc
-  .tuple(token, attempt, fc.constantFrom(0, 1))
-  .map(([owner, back, failed]) =>
-    step(["fail", owner, back, failed], (client) =>
-      call(client, failScript, [entry], [owner, fenceOf(client, back), failed]),
-    ),
+const invalidate = fc
+  .constantFrom(0, 1)
+  .map((soft) =>
+    step(["invalidate", soft], async (client) => measured(await call(client, invalidateScript, [entry], [soft]))),
   );
-
-const invalidate = fc.constant(step(["invalidate"], (client) => call(client, invalidateScript, [entry], [])));
 
 // Time that has passed, and what does not belong into an entry.
 const tamper = fc.oneof(
   fc
     .oneof(
-      fc.tuple(fc.constantFrom("fu", "lu", "bu", "ls"), fc.constantFrom(-hourMs, -200_000)),
-      fc.tuple(fc.constantFrom("fu", "lu", "bu"), fc.constant(hourMs)),
+      fc.tuple(fc.constantFrom("fu", "xu", "lu", "bu", "ls"), fc.constantFrom(-hourMs, -200_000)),
+      fc.tuple(fc.constantFrom("fu", "xu", "lu", "bu"), fc.constant(hourMs)),
     )
     .map(([field, ms]) =>
       step(["HSET", field, ms], (client, serverUs) =>
@@ -233,7 +239,7 @@ const tamper = fc.oneof(
   fc
     .constantFrom(
       ...["50000", "400000", ""].map((value) => ["HSET", entry, "d", value]),
-      ...["fu", "t", "lf", "lu", "d"].map((field) => ["HDEL", entry, field]),
+      ...["fu", "xu", "t", "lf", "lu", "d"].map((field) => ["HDEL", entry, field]),
       ["HSET", entry, "fl", 2 ** 52],
       ["HSET", entry, "lf", 2 ** 52],
       ["HSET", entry, "e", 40],
@@ -247,10 +253,16 @@ const tamper = fc.oneof(
 const cacheStep = fc.oneof(
   { weight: 6, arbitrary: elect },
   { weight: 4, arbitrary: commit },
-  { weight: 2, arbitrary: fail },
+  { weight: 3, arbitrary: tend },
   { weight: 2, arbitrary: invalidate },
   { weight: 4, arbitrary: tamper },
 );
+
+/** The reply of a script on an entry, without what differs by how fast each of the two replied. */
+function measured(reply: Reply): Reply {
+  const items = [reply].flat().map((item, index) => (index === 5 ? Math.abs(Number(item)) : item)); // an age may be below 0
+  return withoutLatency(items, 5, 6, 7);
+}
 
 /** Blanks measured durations of less than a second, which differ by how fast each of the two replied. */
 function withoutLatency(reply: Reply, ...places: (number | string)[]): Reply {

@@ -8,12 +8,12 @@ import { acquireScript } from "../../src/scripts/acquire.ts";
 import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
-import { failScript } from "../../src/scripts/fail.ts";
 import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
+import { tendScript } from "../../src/scripts/tend.ts";
 import { integer } from "./arguments.ts";
 import * as cache from "./cache-twins.ts";
 import type { Keyspace } from "./keyspace.ts";
@@ -29,7 +29,7 @@ const twins = new Map<string, Twin>([
   [fencedSetScript.source, lock.fencedSet],
   [electScript.source, cache.elect],
   [commitScript.source, cache.commit],
-  [failScript.source, cache.fail],
+  [tendScript.source, cache.tend],
   [invalidateScript.source, cache.invalidate],
 ]);
 

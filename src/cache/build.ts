@@ -1,45 +1,83 @@
 /**
- * Runs one build, and makes a payload of its value.
+ * Runs one build, keeps its election alive, and makes a payload of its value.
  *
  * @module
  */
+import { sleep } from "../clock.ts";
 import { untilAborted } from "../command.ts";
-import { toPayload } from "./codec.ts";
-import type { Flight } from "./flight.ts";
-import type { Reader } from "./reader.ts";
+import { failure, isLockError } from "../errors.ts";
+import type { Script } from "../script.ts";
+import type { ElectReply } from "../scripts/elect.ts";
+import type { EntryReply } from "../scripts/entry-script.ts";
+import { tendScript } from "../scripts/tend.ts";
+import { fromPayload, toPayload } from "./codec.ts";
+import { type Asked, type Flight, serve } from "./flight.ts";
+import { livesOf, type Reader } from "./reader.ts";
 
-/** What came of a build: one of these, or none where nobody waits for it any more. */
+/** Asks with what identifies the election; without one asks nothing. */
+export type Ask = <Result extends EntryReply>(
+  script: Script<Result>,
+  ...args: (string | number)[]
+) => Promise<Asked<Result> | undefined>;
+
+/** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed; or nothing. */
 export interface Built {
   readonly payload?: string;
-  /** Of a failure. */
+  readonly lives?: readonly number[];
   readonly cause?: unknown;
-  /** Of a value that cannot be stored. */
-  readonly error?: unknown;
 }
 
 /**
- * Runs the build of a reader until it settles or is deserted. Never rejects. When its lease is over, later readers do
- * not join it: another process may have built meanwhile, and a build that hangs must not hold this one up.
+ * Runs the build of a reader until it settles, has failed, or is of no use any more. Never rejects.
+ *
+ * 1. Its election is renewed whenever 60 % of the lease have passed, so that a normal build costs no renewal, and sooner
+ *    after an unknown outcome. When another was elected or the entry invalidated, the election is lost.
+ * 2. When it is slow, whoever takes an old value is given it.
+ * 3. When it takes too long it has failed, so that a build that hangs does not hold the others up for ever.
  */
-export async function runBuild(
-  { context, deserted, detach }: Flight,
-  { wanted: { name, leaseMs, build } }: Reader,
-  fence: number,
-): Promise<Built> {
-  if (deserted.aborted) return {};
-  const cancel = context.env.clock.after(leaseMs, false, detach);
-  let value: unknown;
+export async function runBuild(flight: Flight, builder: Reader, elected: Asked<ElectReply>, ask: Ask): Promise<Built> {
+  const { context, signal } = flight;
+  const { clock } = context.env;
+  const { reply: won } = elected;
+  const { name, leaseMs, negativeMs, waitUntil } = builder;
+  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000) } = builder;
+  const { hardTimeoutMs = maxHoldMs } = builder;
+  const endMs = Math.min(hardTimeoutMs, maxHoldMs);
+  if (signal.aborted) return {};
+
+  const over = new AbortController();
+  const later = (ms: number, act: () => unknown): void => {
+    sleep(clock, ms, over.signal)
+      .then(act)
+      .catch(() => {});
+  };
+  const renewAfter = (part: number): void =>
+    later(part * leaseMs, async () => {
+      const reply = (await ask(tendScript, leaseMs))?.reply;
+      if (over.signal.aborted) return;
+      flight.expire();
+      if (reply?.type === "over") flight.abort();
+      else renewAfter(reply ? 0.6 : 0.1);
+    });
+  if (won) renewAfter(0.6);
+  later(builder.softTimeoutMs ?? endMs, () => {
+    serve(flight, elected, true);
+    flight.expire();
+  });
+  later(endMs, () => flight.abort(failure("timeout", "build", name, `it takes longer than ${endMs} ms`)));
+
+  const run = async (): Promise<unknown> => {
+    const stale = won?.payload && (await fromPayload(context, name, won.payload).catch(() => {}));
+    return builder.build({ signal, fence: won?.attempt ?? 0, stale });
+  };
   try {
-    const running = (async () => build({ signal: deserted, fence }))();
-    value = await untilAborted(running, deserted);
+    const value = await untilAborted(run(), signal);
+    const isNegative = value === null && negativeMs !== undefined;
+    const lives = isNegative ? [negativeMs, negativeMs] : livesOf(builder);
+    return { payload: await toPayload(context, name, value), lives };
   } catch (cause) {
-    return deserted.aborted ? {} : { cause };
+    return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { cause };
   } finally {
-    cancel();
-  }
-  try {
-    return { payload: toPayload(name, value) };
-  } catch (error) {
-    return { error };
+    over.abort();
   }
 }

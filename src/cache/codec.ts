@@ -1,37 +1,50 @@
 /**
- * How a value becomes a payload and comes back: as JSON.
+ * How a value becomes a payload and comes back: as JSON, unless the cache has a codec of its own.
  *
  * @module
  */
 import { failure } from "../errors.ts";
 
-/** Begins every payload, so that no client takes one for JSON or a number, and one of another codec is a miss. */
-export const prefix = "j";
-
-/** The payload of a value. @throws LockError "config" when it has no form in JSON, as `undefined` and a bigint */
-export function toPayload(name: string, value: unknown): string {
-  let json: string | undefined;
-  let cause: unknown;
-  try {
-    json = JSON.stringify(value);
-  } catch (error) {
-    cause = error;
-  }
-  // Never the value itself: an error is printed where the cache's contents must not be.
-  if (json === undefined)
-    throw failure("config", "store", name, `JSON has no form for a value of type ${typeof value}`, { cause });
-  return prefix + json;
+/** A way to write values as text. Both methods may be asynchronous. */
+export interface Codec {
+  /** Entries that a codec of another name has written are misses. */
+  readonly name: string;
+  /** Change it when what is written changes its form: entries of another version are misses. */
+  readonly version?: number | undefined;
+  /** The text of a value; undefined where it has none. */
+  encode(value: unknown): string | undefined | PromiseLike<string | undefined>;
+  /** The value of a text: a new one at each call, so that no two readers share an object. */
+  decode(text: string): unknown;
 }
 
-/**
- * The value of a payload: a new one at each call, so that no two readers share an object.
- *
- * @throws LockError "config" when it is no JSON, which none of this package has written
- */
-export function fromPayload(name: string, payload: string): unknown {
+/** JSON: what has no form in it, such as `undefined` or a bigint, is refused. */
+export const jsonCodec: Codec = {
+  name: "json",
+  encode: (value) => JSON.stringify(value),
+  decode: (text) => JSON.parse(text),
+};
+
+/** How the values of a cache are written. */
+export interface Writing {
+  readonly codec: Codec;
+  /** What begins every payload: a letter, so that no client takes one for a number or JSON. */
+  readonly prefix: string;
+}
+
+/** The payload of a value. @throws LockError "config" when the codec has no form for it */
+export async function toPayload({ codec, prefix }: Writing, name: string, value: unknown): Promise<string> {
+  const text = await (async () => codec.encode(value))().catch(() => undefined);
+  if (typeof text === "string") return prefix + text;
+  // Never the value itself: an error is printed where the cache's contents must not be.
+  throw failure("config", "store", name, `its codec has no form for a value of type ${typeof value}`);
+}
+
+/** The value of a payload. @throws LockError "config" when the codec cannot read it, which it has not written */
+export async function fromPayload({ codec, prefix }: Writing, name: string, payload: string): Promise<unknown> {
   try {
-    return JSON.parse(payload.slice(prefix.length));
+    return await codec.decode(payload.slice(prefix.length));
   } catch {
-    throw failure("config", "read", name, "its entry holds no JSON: invalidate it"); // without the text, which is a value
+    // Without the text, which is a value, and without the cause, which may quote it.
+    throw failure("config", "read", name, "its codec cannot read its entry: invalidate it");
   }
 }

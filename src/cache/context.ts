@@ -8,11 +8,13 @@ import type { Environment } from "../environment.ts";
 import { type CacheEvent, notify, type Observer } from "../events.ts";
 import { type Answer, ask, type Node, reportOf, tooFewAnswers } from "../node.ts";
 import type { Script, Verdict } from "../script.ts";
+import type { Writing } from "./codec.ts";
 
 /** The settings of one cache, and the Redis it stands on. */
-export interface CacheContext {
+export interface CacheContext extends Writing {
   readonly env: Environment;
   readonly node: Node;
+  readonly maxLength: number;
   readonly observe: Observer | undefined;
 }
 
@@ -25,35 +27,42 @@ export interface Place {
   readonly key: string;
 }
 
+/** A call: what it is about, since when, and what it has cost. */
+export interface Doing extends Place {
+  readonly startedAt: Stamp;
+  requests: number;
+}
+
 /**
  * Asks about an entry, and once more, with the same token, when the outcome is unknown. A second copy of any request
  * here does nothing that the first one did not.
  */
 export async function askEntry<Result extends Verdict>(
   { env, node }: CacheContext,
-  { key }: Place,
+  doing: Doing,
   script: Script<Result>,
   args: readonly (string | number)[],
 ): Promise<Answer<Result>> {
-  const question = { script, keys: [key], args };
-  const first = await ask(env, node, question, requestTimeoutMs);
-  // A key of another type: the prefix is not the cache's own.
-  if (first.kind === "no-vote" && first.code === "WRONGTYPE") return { ...first, final: "config" };
-  if (first.kind !== "unknown" || first.retryAfterMs !== undefined) return first;
-  const second = await ask(env, node, question, requestTimeoutMs);
-  return { ...second, requests: first.requests + second.requests };
+  const question = { script, keys: [doing.key], args };
+  for (let isLast = false; ; isLast = true) {
+    const answer = await ask(env, node, question, requestTimeoutMs);
+    doing.requests += answer.requests;
+    // A key of another type: the prefix is not the cache's own.
+    if (answer.kind === "no-vote" && answer.code === "WRONGTYPE") return { ...answer, final: "config" };
+    if (isLast || answer.kind !== "unknown" || answer.retryAfterMs !== undefined) return answer;
+  }
 }
 
 /** As `askEntry`, for what has no answer but a definite one. @throws LockError "unavailable", "config" */
 export async function demand<Result extends Verdict>(
   action: string,
   context: CacheContext,
-  place: Place,
+  doing: Doing,
   script: Script<Result>,
   args: readonly (string | number)[],
 ): Promise<Extract<Answer<Result>, { kind: "reply" }>> {
-  const answer = await askEntry(context, place, script, args);
-  if (answer.kind !== "reply") throw tooFewAnswers(action, place.name, [answer]);
+  const answer = await askEntry(context, doing, script, args);
+  if (answer.kind !== "reply") throw tooFewAnswers(action, doing.name, [answer]);
   return answer;
 }
 
@@ -62,18 +71,11 @@ export type EventBody<Any = CacheEvent> = Any extends CacheEvent
   ? Omit<Any, "name" | "durationMs" | "requests" | "nodes">
   : never;
 
-/** Whose event it is, since when and at what cost. */
-export interface Doing {
-  readonly wanted: Pick<Place, "name">;
-  readonly startedAt: Stamp;
-  readonly requests: number;
-}
-
 /** Tells the observer. */
 export function report(
   { env, observe }: CacheContext,
   event: EventBody,
-  { wanted: { name }, startedAt, requests }: Doing,
+  { name, startedAt, requests }: Doing,
   answer: Answer<Verdict>,
 ): void {
   notify(observe, { ...event, name, durationMs: msSince(env.clock, startedAt), requests, nodes: [reportOf(answer)] });

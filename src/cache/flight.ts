@@ -3,23 +3,20 @@
  *
  * @module
  */
-import { sleep } from "../clock.ts";
 import type { Signal } from "../command.ts";
 import { failure } from "../errors.ts";
 import type { Answer } from "../node.ts";
 import { newToken } from "../random.ts";
-import type { Script, Verdict } from "../script.ts";
-import { askEntry, type CacheContext } from "./context.ts";
+import type { Script } from "../script.ts";
+import type { EntryReply } from "../scripts/entry-script.ts";
+import { askEntry, type CacheContext, report } from "./context.ts";
 import type { Reader, Seat, Told } from "./reader.ts";
 
 /** What a question came to. */
-export interface Asked<Result> {
-  readonly answer: Answer<Result>;
-  /** The definite reply, if there was one. */
-  readonly reply: Result | undefined;
-  /** Its place among those that the flight has asked. */
-  readonly question: number;
-}
+export type Asked<Result extends EntryReply = EntryReply> = Answer<Result> & {
+  /** Those who may take its outcome: who sat down before it was asked, and have not been told anything since. */
+  readers(): readonly Reader[];
+};
 
 /**
  * Readers sit down, are asked for as one, and leave when they have been told something.
@@ -31,31 +28,33 @@ export interface Flight extends Seat {
   readonly context: CacheContext;
   /** One for all elections of this flight: a second copy of any of them finds the first. */
   readonly token: string;
-  /** Aborts when the last reader has left unanswered. Nobody may sit down after that. */
-  readonly deserted: Signal;
+  /** Aborts when the last reader has left unanswered, or the build is of no use any more. Nobody may sit down after that. */
+  readonly signal: Signal;
+  /** A build goes on although nobody waits for it. */
+  isKept: boolean;
+  /** It has waited for a build. */
+  hasWaited: boolean;
   /** Later readers do not join this flight. */
   detach(): void;
+  abort(reason?: unknown): void;
   sitDown(reader: Reader): void;
-  /** Those who wait, in the order in which they came; with a question those who may take its outcome. */
-  readers(question?: number): readonly Reader[];
+  /** Those who wait, in the order in which they came. */
+  readers(): readonly Reader[];
   tell(readers: readonly Reader[], told: Told): void;
   /** Asks on behalf of a reader, who pays for the requests. */
-  ask<Result extends Verdict>(
+  ask<Result extends EntryReply>(
     reader: Reader,
     script: Script<Result>,
     args: readonly (string | number)[],
   ): Promise<Asked<Result>>;
-  /** From here on the others wait for this build. It is a question as well: to what the cache stands in front of. */
-  startBuild(builder: Reader): number;
-  /** Waits for a build elsewhere that is over in `leftMs` at the latest, as long as anybody here waits for it. */
-  pause(ms: number, leftMs: number): Promise<void>;
+  /** From here on all wait for a build: that of one of them, or one elsewhere that is over in `leftMs` at the latest. */
+  waitFor(builder: Reader | undefined, leftMs?: number): void;
 }
 
 export function createFlight(context: CacheContext, detach: () => void): Flight {
   const { env } = context;
   const seated = new Set<Reader>();
-  const desertion = new AbortController();
-  let questions = 0;
+  const stop = new AbortController();
   let asking = false;
   let builder: Reader | undefined;
   let retryAfterMs: number | undefined;
@@ -63,64 +62,73 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
   const flight: Flight = {
     context,
     token: newToken(env.random),
-    deserted: desertion.signal,
+    signal: stop.signal,
+    isKept: false,
+    hasWaited: false,
     detach,
+    abort(reason) {
+      detach();
+      stop.abort(reason);
+    },
     sitDown(reader) {
-      reader.seat = flight;
-      reader.satDownAt = questions;
+      reader.flight = flight;
       seated.add(reader);
     },
-    readers: (question = Infinity) => [...seated].filter(({ satDownAt }) => satDownAt < question),
+    readers: () => [...seated],
     tell(readers, told) {
       for (const reader of readers) {
         seated.delete(reader);
         reader.tell(told);
       }
     },
-    dismiss(reader, error) {
-      flight.tell([reader], { error });
-      if (seated.size > 0) return;
-      detach();
-      desertion.abort();
+    leave(reader) {
+      if (reader) seated.delete(reader);
+      if (seated.size === 0 && !flight.isKept) flight.abort();
     },
     expire() {
       if (asking) return;
       for (const reader of seated) {
-        if (reader.isOverdue && reader !== builder) flight.dismiss(reader, overdue(reader, retryAfterMs));
+        if (reader.isOverdue && reader !== builder) flight.tell([reader], overdue(reader, retryAfterMs));
       }
+      flight.leave();
     },
     async ask(reader, script, args) {
-      questions += 1;
-      const question = questions;
+      const asked = [...seated];
       asking = true;
-      const answer = await askEntry(context, reader.wanted, script, args);
+      const answer = await askEntry(context, reader, script, args);
       asking = false;
-      reader.requests += answer.requests;
-      return { answer, reply: answer.kind === "reply" ? answer.reply : undefined, question };
+      return { ...answer, readers: () => asked.filter((one) => seated.has(one)) };
     },
-    startBuild(reader) {
-      builder = reader;
-      retryAfterMs = undefined;
-      flight.expire();
-      questions += 1;
-      return questions;
-    },
-    pause(ms, leftMs) {
+    waitFor(own, leftMs) {
+      builder = own;
       retryAfterMs = leftMs;
+      flight.hasWaited = true;
       flight.expire();
-      return sleep(env.clock, ms, flight.deserted).catch(() => {});
     },
   };
   return flight;
 }
 
+/**
+ * Gives the value that an answer brought to those who take it: if it is fresh to all; an old one to those who take one
+ * of its age while another builds, or where a build fails or is slow.
+ */
+export function serve(flight: Flight, asked: Asked, isFailing = false, but?: Reader): void {
+  if (!asked.reply?.payload) return;
+  const { payload, fence, ageMs } = asked.reply;
+  for (const reader of asked.readers()) {
+    if (reader === but || ageMs >= Math.max(reader.staleMs, isFailing ? reader.errorMs : 0)) continue;
+    const type = ageMs < 0 ? "hit" : "stale";
+    report(flight.context, { type, fence }, reader, asked);
+    const status = type === "hit" && flight.hasWaited ? "waited" : type;
+    flight.tell([reader], { payload, status, fence, stored: true });
+  }
+}
+
 /** Another builds it for longer than this reader waits. */
-function overdue({ wanted: { name, waitMs } }: Reader, retryAfterMs: number | undefined): unknown {
+function overdue({ name, waitMs }: Reader, retryAfterMs: number | undefined): Told {
   const reason = "another builds it";
   const cause = failure("contended", "get", name, reason, { retryAfterMs });
-  if (waitMs === 0) return cause;
-  return failure("timeout", "get", name, `${reason} for longer than waitMs: current value is ${waitMs}`, {
-    retryAfterMs,
-    cause,
-  });
+  const longer = `${reason} for longer than waitMs: current value is ${waitMs}`;
+  return { error: waitMs === 0 ? cause : failure("timeout", "get", name, longer, { retryAfterMs, cause }) };
 }

@@ -4,76 +4,73 @@
  *
  * @module
  */
+import { untilAborted } from "../command.ts";
 import { settle } from "../context.ts";
 import { failure } from "../errors.ts";
-import type { CacheContext } from "./context.ts";
-import { createFlight } from "./flight.ts";
+import type { CacheContext, Place } from "./context.ts";
+import { createFlight, type Flight } from "./flight.ts";
 import { readEntry } from "./read.ts";
-import type { Given, Reader, Told, Wanted } from "./reader.ts";
+import type { Given, Reader, Told } from "./reader.ts";
+
+/** What a read asks for. */
+export type Call = Omit<Reader, "isOverdue" | "flight" | "tell">;
 
 /** The flights of one cache. */
 export interface Flights {
   readonly context: CacheContext;
   /** Resolves with what the reader is given and the requests sent on its behalf. */
-  read(wanted: Wanted): Promise<Given & { readonly requests: number }>;
+  read(call: Call): Promise<Given & { readonly requests: number }>;
   /** Whoever reads from now on asks anew: what is under way may rest on the past. */
-  detach(key: string): void;
+  detach(place: Place): void;
 }
 
 export function createFlights(context: CacheContext): Flights {
-  const { clock, host } = context.env;
-  const open = new Map<string, ReturnType<typeof createFlight>>();
+  const { env } = context;
+  const { clock, host } = env;
+  const open = new Map<string, Flight>();
 
-  const seat = (readers: readonly Reader[]): void => {
+  const seat = (readers: readonly Reader[], hasWaited = false): void => {
     const [first] = readers;
     if (first === undefined) return;
-    const { key } = first.wanted;
+    const { key } = first;
     const joined = open.get(key);
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) flight.sitDown(reader);
+    flight.hasWaited ||= hasWaited;
     if (joined !== undefined) return;
     if (!host.isolatesRequests) open.set(key, flight);
     const fly = async (): Promise<void> => {
       await null; // whoever calls in this same turn sits down in time for the first question
       await readEntry(flight).catch((error: unknown) => flight.tell(flight.readers(), { error }));
       flight.detach();
-      seat(flight.readers()); // they sat down too late for what there was, and ask again, together
+      seat(flight.readers(), flight.hasWaited); // they may not take what there was, and ask again, together
     };
-    void settle(first.wanted, fly());
+    void settle({ waitUntil: first.waitUntil }, fly());
   };
 
   return {
     context,
-    async read(wanted) {
-      const { name, signal, waitMs } = wanted;
-      const aborted = (): unknown =>
-        failure("aborted", "get", name, "the caller's signal aborted", { cause: signal?.reason });
-      if (signal?.aborted) throw aborted();
-      let tell: (told: Told) => void = () => {};
+    async read(call) {
+      const { name, signal, waitMs } = call;
+      const reader: Reader = { ...call, isOverdue: waitMs === 0, tell: () => {} };
       const told = new Promise<Told>((resolve) => {
-        tell = resolve;
+        reader.tell = resolve;
       });
-      const reader: Reader = {
-        wanted,
-        startedAt: clock.now(),
-        requests: 0,
-        isOverdue: waitMs === 0,
-        satDownAt: 0,
-        tell,
-      };
-      seat([reader]);
-      const onAbort = (): void => reader.seat?.dismiss(reader, aborted());
+      if (!signal?.aborted) seat([reader]);
       const cancel = clock.after(waitMs, true, () => {
         reader.isOverdue = true;
-        reader.seat?.expire();
+        reader.flight?.expire();
       });
-      signal?.addEventListener("abort", onAbort);
-      const outcome = await told;
-      cancel();
-      signal?.removeEventListener("abort", onAbort);
-      if ("error" in outcome) throw outcome.error;
+      const onAbort = (cause: unknown): Told => ({
+        error: failure("aborted", "get", name, "the caller's signal aborted", { cause }),
+      });
+      const outcome = await untilAborted(told, signal).catch(onAbort).finally(cancel);
+      if ("error" in outcome) {
+        reader.flight?.leave(reader);
+        throw outcome.error;
+      }
       return { ...outcome, requests: reader.requests };
     },
-    detach: (key) => void open.delete(key),
+    detach: ({ key }) => void open.delete(key),
   };
 }

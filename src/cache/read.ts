@@ -3,38 +3,40 @@
  *
  * @module
  */
+import { sleep } from "../clock.ts";
 import { uniform } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
-import { prefix } from "./codec.ts";
-import { report } from "./context.ts";
-import type { Flight } from "./flight.ts";
+import { type Flight, serve } from "./flight.ts";
 import { failed, rebuild } from "./rebuild.ts";
 import { lookAgainMs } from "./waiting.ts";
 
 /**
  * Looks until nobody is left who may take what comes.
  *
- * 1. A hit is served.
+ * 1. A fresh value is served.
  * 2. Won, or no definite answer: build, for the one who has waited longest.
- * 3. Busy: wait by `waiting.ts` and look again. Each look can win, so a takeover costs no request of its own.
- * 4. In a back-off: refuse, instead of letting each reader fail for itself.
+ * 3. Busy: serve an old value to those who take it. For the others wait by `waiting.ts` and look again. Each look can
+ *    win, so a takeover costs no request of its own.
+ * 4. In a back-off: serve an old value to those who take it, and refuse the others, instead of letting each fail for
+ *    itself.
  */
 export async function readEntry(flight: Flight): Promise<void> {
   const { context, token } = flight;
+  const { env, node, prefix } = context;
   for (let sleeps = 0; ; sleeps += 1) {
     const [reader] = flight.readers();
     if (reader === undefined) return;
-    const elected = await flight.ask(reader, electScript, [token, reader.wanted.leaseMs, prefix, 1]);
-    const { answer, reply, question } = elected;
+    const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, reader.staleMs]);
+    const { reply } = elected;
     if (reply === undefined || reply.type === "won") return rebuild(flight, reader, elected);
-    const { type, payload, fence, leftMs } = reply;
-    if (type === "hit" && payload !== undefined) {
-      const readers = flight.readers(question);
-      for (const served of readers) report(context, { type, fence }, served, answer);
-      return flight.tell(readers, { payload, status: sleeps > 0 ? "waited" : type, fence, stored: true });
-    }
-    if (type === "back-off") return flight.tell(flight.readers(question), failed(reader, { retryAfterMs: leftMs }));
-    const roundTripMs = context.node.trip.smoothedMs ?? answer.ms;
-    await flight.pause(lookAgainMs(reply, sleeps, roundTripMs, uniform(context.env.random, 0, 1)), leftMs);
+    const { type, leftMs } = reply;
+    const isFailing = type === "back-off";
+    serve(flight, elected, isFailing);
+    if (type === "hit") return;
+    if (isFailing) return flight.tell(elected.readers(), failed(reader, { retryAfterMs: leftMs }));
+    const roundTripMs = node.trip.smoothedMs ?? elected.ms;
+    flight.waitFor(undefined, leftMs);
+    const ms = lookAgainMs(reply, sleeps, roundTripMs, uniform(env.random, 0, 1));
+    await sleep(env.clock, ms, flight.signal).catch(() => {}); // nobody is left
   }
 }

@@ -3,34 +3,48 @@
  *
  * @module
  */
-import type { Stamp } from "../clock.ts";
 import type { Signal } from "../command.ts";
 import type { WaitUntil } from "../context.ts";
-import type { Place } from "./context.ts";
+import type { Doing } from "./context.ts";
 
 /** What a build is handed. */
 export interface BuildContext {
-  /** Aborts when nobody waits for this build any more. */
+  /**
+   * Aborts when the value is of no use any more: nobody waits for it, its election is lost (another was elected, or the
+   * entry was invalidated), or it has taken too long. Its reason says which.
+   */
   readonly signal: Signal;
   /** Of this election: larger than that of any value stored before. 0 where Redis gave none. */
   readonly fence: number;
+  /** The old value, undefined where there is none that is of use: to ask only for what has changed since. */
+  readonly stale: unknown;
 }
 
-/** What one caller asked for. */
-export interface Wanted extends Place {
+/** What one caller asked for, as `GetOptions` says, and its build. */
+export interface Wanted {
   readonly freshMs: number;
+  readonly staleMs: number;
+  readonly errorMs: number;
+  readonly negativeMs?: number;
   readonly leaseMs: number;
+  readonly maxHoldMs?: number;
+  readonly softTimeoutMs?: number;
+  readonly hardTimeoutMs?: number;
   readonly waitMs: number;
   readonly onRedisDown: "build" | "throw";
-  readonly signal: Signal | undefined;
-  readonly waitUntil: WaitUntil | undefined;
-  build(context: BuildContext): unknown;
+  readonly signal?: Signal | undefined;
+  readonly waitUntil?: WaitUntil | undefined;
+}
+
+/** What a value is stored with: how long it is fresh, and of use. */
+export function livesOf({ freshMs, staleMs, errorMs }: Wanted): readonly number[] {
+  return [freshMs, freshMs + Math.max(staleMs, errorMs)];
 }
 
 /** What a reader is given. */
 export interface Given {
   readonly payload: string;
-  readonly status: "hit" | "built" | "waited";
+  readonly status: "hit" | "stale" | "built" | "waited";
   readonly fence: number;
   readonly stored: boolean;
 }
@@ -40,23 +54,18 @@ export type Told = Given | { readonly error: unknown };
 
 /** Where a reader waits. */
 export interface Seat {
-  /** Tells a reader what its own caller or clock has decided. */
-  dismiss(reader: Reader, error: unknown): void;
-  /** Dismisses those who are overdue, as far as they may be. */
+  /** Refuses those who are overdue, as far as they may be. */
   expire(): void;
+  /** A reader has left, or was told something: gives up where nobody is left. */
+  leave(reader?: Reader): void;
 }
 
-/** A caller that waits. */
-export interface Reader {
-  readonly wanted: Wanted;
-  readonly startedAt: Stamp;
-  /** Requests sent on its behalf; those that were sent for another are not its own. */
-  requests: number;
+/** A caller that waits. Requests that were sent for another are not its own. */
+export interface Reader extends Wanted, Doing {
+  build(context: BuildContext): unknown;
   /** Its `waitMs` is over: it takes what a request under way brings, and waits for no build but its own. */
   isOverdue: boolean;
-  /** How many questions its flight had asked when it sat down. */
-  satDownAt: number;
-  seat?: Seat;
+  flight?: Seat;
   /** Only the first call counts. */
   tell(told: Told): void;
 }

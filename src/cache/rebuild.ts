@@ -3,77 +3,86 @@
  *
  * @module
  */
-import { failure, type LockErrorDetails } from "../errors.ts";
+import { failure, isLockError, type LockErrorDetails } from "../errors.ts";
 import { tooFewAnswers } from "../node.ts";
-import type { Script, Verdict } from "../script.ts";
 import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
-import { failScript } from "../scripts/fail.ts";
-import { runBuild } from "./build.ts";
-import { prefix } from "./codec.ts";
+import { tendScript } from "../scripts/tend.ts";
+import { type Ask, runBuild } from "./build.ts";
 import { type EventBody, report } from "./context.ts";
-import type { Asked, Flight } from "./flight.ts";
+import { type Asked, type Flight, serve } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
 /**
- * Builds under an election that this flight has won, or without one where Redis gave no definite answer: for those who
- * wish so, one build at a time for an entry and a process.
+ * Builds under an election that this flight has won, or without one where Redis gave no definite answer.
+ *
+ * Whoever takes the old value has it at once; the builder's own caller only where `waitUntil` keeps the build alive.
  *
  * 1. Stored: the value is for all who sat down before the commit was sent.
  * 2. Refused: the builder's own caller gets the newer value that came with the refusal, else its own. The others share
  *    the newer one, or look again.
- * 3. Unknown whether stored, or without Redis: its own caller has its value, and so have those who sat down before the
- *    build began, as theirs would be no newer.
- * 4. Failed: its own caller gets the cause, the others that it failed. Where the back-off did not begin, those who sat
- *    down after the build began look again.
+ * 3. Unknown whether stored, too large, or without Redis: its own caller has its value, and so have those who sat down
+ *    before the build began, as theirs would be no newer.
+ * 4. Failed: whoever takes an old value has it. Of the others its own caller gets the cause, the rest that it failed.
+ *    Where the back-off did not begin, those who sat down after the build began look again.
+ * 5. Given up, as nobody waits for it or its election is lost: those who wait look again.
  */
 export async function rebuild(flight: Flight, asker: Reader, elected: Asked<ElectReply>): Promise<void> {
+  const { context } = flight;
+  const { prefix, maxLength } = context;
   const { reply: won } = elected;
-  if (won === undefined && !mayBuild(flight, asker, elected)) return;
+  if (!won) refuse(flight, asker, elected);
   const [builder = asker] = flight.readers();
-  const { wanted } = builder;
+  const { staleMs, waitUntil } = builder;
   const fence = won?.attempt ?? 0;
-  const say = (event: EventBody, { answer }: Asked<Verdict> = elected): void =>
-    report(flight.context, event, builder, answer);
-  const ask = async <Result extends Verdict>(script: Script<Result>, ...args: (string | number)[]) =>
-    won && flight.ask(builder, script, [flight.token, `${fence}`, ...args]);
+  const say = (event: EventBody, asked: Asked = elected): void => report(context, event, builder, asked);
+  const ask: Ask = async (script, ...args) =>
+    won && flight.ask(builder, script, [flight.token, `${fence}`, prefix, ...args]);
 
   if (won) say({ type: "elected", fence });
-  const began = flight.startBuild(builder);
-  const built = await runBuild(flight, builder, fence);
-
-  if (built.payload !== undefined) {
-    const asked = await ask(commitScript, prefix, built.payload, wanted.freshMs);
-    const reply = asked?.reply;
-    const newer = reply?.newer;
-    const stored = reply?.type === "stored";
-    // Redis has said that it stores nothing, so nobody else needs to wait for this election.
-    if (asked?.answer.kind === "no-vote" && !asked.answer.final) await ask(failScript, 0);
-    if (reply && !stored) say({ type: "commit-refused", fence, reason: reply.type }, asked);
-    say({ type: "built", fence, stored }, asked);
-    const given = newer ? { ...newer, stored: true } : { payload: built.payload, fence, stored };
-    flight.tell([builder], { ...given, status: newer ? "waited" : "built" });
-    const basis = asked && reply ? (stored || newer ? asked.question : 0) : began;
-    return flight.tell(flight.readers(basis), { ...given, status: "waited" });
+  if (won?.payload) {
+    flight.isKept = waitUntil !== undefined;
+    if (won.ageMs < staleMs) flight.detach(); // later readers look for themselves, and are given the old value
   }
-  const isFailure = "cause" in built;
-  const asked = await ask(failScript, Number(isFailure));
-  if (!isFailure) return flight.tell([builder], { error: built.error });
-  const retryAfterMs = asked?.reply?.backOffMs;
-  say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
-  flight.tell([builder], failed(builder, { cause: built.cause, retryAfterMs }));
-  flight.tell(flight.readers(asked && retryAfterMs ? asked.question : began), failed(builder, { retryAfterMs }));
+  serve(flight, elected, false, flight.isKept ? undefined : builder);
+  flight.waitFor(builder); // gives up where nobody is left
+  const early = flight.readers();
+  const built = await runBuild(flight, builder, elected, ask);
+
+  const { payload, lives = [], cause } = built;
+  const isBuilt = payload !== undefined;
+  const keeps = isBuilt && payload.length <= maxLength;
+  const asked = keeps ? await ask(commitScript, payload, ...lives) : await ask(tendScript, "cause" in built ? -1 : 0);
+  const reply = asked?.reply;
+  const stands = reply?.type === "stored" || reply?.type === "failed";
+  const retryAfterMs = reply?.leftMs;
+  if (isBuilt) {
+    // Redis has said that it stores nothing, so nobody else needs to wait for this election.
+    if (asked?.kind === "no-vote" && !asked.final) await ask(tendScript, 0);
+    if (reply && !stands) say({ type: "commit-refused", fence, reason: keeps ? reply.type : "too-long" }, asked);
+    say({ type: "built", fence, stored: stands }, asked);
+  } else if ("cause" in built) say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
+  else return;
+
+  if (asked && reply) serve(flight, asked, !isBuilt);
+  else if (!isBuilt) serve(flight, elected, true);
+  const told = (status: "built" | "waited", details: LockErrorDetails): Told =>
+    isBuilt ? { payload, status, fence, stored: stands } : failed(builder, { ...details, retryAfterMs });
+  flight.tell([builder], told("built", { cause }));
+  flight.tell(asked && stands ? asked.readers() : reply && keeps ? [] : early, told("waited", {}));
 }
 
-/** That the build failed: for its own caller with the cause. */
-export function failed({ wanted: { name } }: Reader, details: LockErrorDetails): Told {
-  return { error: failure("build-failed", "get", name, "its build failed", details) };
+/** That the build failed: for its own caller with the cause, which is the error where it is a mistake in the code. */
+export function failed({ name }: Reader, details: LockErrorDetails): Told {
+  const { cause } = details;
+  return {
+    error: isLockError(cause, "config") ? cause : failure("build-failed", "get", name, "its build failed", details),
+  };
 }
 
-/** Refuses those who do not build without Redis. @returns whether anybody is left */
-function mayBuild(flight: Flight, { wanted }: Reader, { answer }: Asked<ElectReply>): boolean {
-  const error = tooFewAnswers("get", wanted.name, [answer]);
-  const refused = flight.readers().filter((reader) => error.code === "config" || reader.wanted.onRedisDown === "throw");
+/** Refuses those who do not build without Redis. */
+function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
+  const error = tooFewAnswers("get", name, [elected]);
+  const refused = flight.readers().filter(({ onRedisDown }) => error.code === "config" || onRedisDown === "throw");
   flight.tell(refused, { error });
-  return flight.readers().length > 0;
 }

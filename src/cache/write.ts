@@ -7,8 +7,7 @@ import { newToken } from "../random.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
-import { prefix } from "./codec.ts";
-import { type CacheContext, demand, type Place, report } from "./context.ts";
+import { type CacheContext, type Doing, demand, report } from "./context.ts";
 
 /** How long others wait for the second request of a `set` that never comes. */
 const setLeaseMs = 10_000;
@@ -17,23 +16,24 @@ const setLeaseMs = 10_000;
  * Stores a value: an election that is always won, so that no build under way can store what is older, and its commit.
  * Two requests, so that a late copy of the first does not bring the value back after an invalidation.
  *
+ * @param lives how long it is fresh, and of use
  * @returns false when somebody was elected or invalidated in between
  */
 export async function storeValue(
   context: CacheContext,
-  place: Place,
+  doing: Doing,
   payload: string,
-  freshMs: number,
+  lives: readonly number[],
 ): Promise<boolean> {
-  const token = newToken(context.env.random);
-  const elected = await demand("set", context, place, electScript, [token, setLeaseMs, prefix, 2]);
-  const args = [token, `${elected.reply.attempt}`, prefix, payload, freshMs];
-  return (await demand("set", context, place, commitScript, args)).reply.type === "stored";
+  const { env, prefix } = context;
+  const token = newToken(env.random);
+  const { reply: won } = await demand("set", context, doing, electScript, [token, setLeaseMs, prefix, 2]);
+  const args = [token, `${won.attempt}`, prefix, payload, ...lives];
+  return (await demand("set", context, doing, commitScript, args)).reply.type === "stored";
 }
 
-/** Voids what stands and every election: no value built before this is served or stored after it. */
-export async function voidEntry(context: CacheContext, place: Place): Promise<void> {
-  const startedAt = context.env.clock.now();
-  const answer = await demand("invalidate", context, place, invalidateScript, []);
-  report(context, answer.reply, { wanted: place, startedAt, requests: answer.requests }, answer);
+/** Voids what stands and every election: no value built before this is stored after it, nor served as fresh. */
+export async function voidEntry(context: CacheContext, doing: Doing, soft: boolean): Promise<void> {
+  const answer = await demand("invalidate", context, doing, invalidateScript, [Number(soft)]);
+  report(context, { type: answer.reply.type, fence: answer.reply.attempt }, doing, answer);
 }

@@ -1,32 +1,29 @@
 import type { Script } from "../script.ts";
-import { entryPrelude } from "./entry.ts";
-import { integers } from "./integers.ts";
-
-/** The fence of the invalidation: no value elected before it is stored after it. */
-export interface InvalidateReply {
-  readonly type: "invalidated";
-  readonly fence: number;
-}
+import { type EntryReply, entryScript } from "./entry-script.ts";
 
 /**
- * INVALIDATE: drops the value and voids the election and the back-off.
+ * INVALIDATE: voids the election and the back-off. Hard: the value is gone. Soft: it is not fresh any more, and of use
+ * for as long as it would have been.
  *
  * KEYS entry
+ * ARGV mode: 0 hard, 1 soft
  *
- * Replies the fence.
+ * Replies "invalidated": no value elected before its fence is stored after it.
  *
  * The deletion comes first and is enough for safety, so that a server that is out of memory invalidates too: what is
  * written after it names the reason to a builder that comes too late, and keeps the duration that waiters go by.
  */
-export const invalidateScript: Script<InvalidateReply> = {
-  source: `${entryPrelude}
-local d = s(n('d'))
-redis.call('DEL', KEYS[1])
-h = {}
-pcall(w, 'lf', f, 'fl', f, 'd', d)
-return tonumber(f)`,
-  decode(reply) {
-    const fence = integers([reply], 1)?.[0];
-    return fence === undefined || fence <= 0 ? undefined : { type: "invalidated", fence };
-  },
-};
+export const invalidateScript: Script<EntryReply<"invalidated">> = entryScript(
+  ["invalidated"],
+  `
+local fu, d = s(math.min(n('fu'), now)), s(n('d'))
+if ARGV[1] == '1' then
+  redis.call('HDEL', KEYS[1], 'fu', 'lu', 'e', 'bu')
+  h.lu, h.bu = nil
+else
+  redis.call('DEL', KEYS[1])
+  h, fu = {}, '0'
+end
+pcall(w, 'lf', f, 'fl', f, 'fu', fu, 'd', d)
+return r('invalidated', 0)`,
+);

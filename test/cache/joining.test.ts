@@ -231,7 +231,7 @@ describe("readers of one process", () => {
 
   test("look again where they came after a build began whose failure nobody may have heard of", async () => {
     const { clock, process, pass } = world();
-    const { cache } = process({ faults: (verb) => (verb === "fail" ? { lose: "request" } : undefined) });
+    const { cache } = process({ faults: (verb) => (verb === "tend" ? { lose: "request" } : undefined) });
     const failing = async (): Promise<never> => {
       await pass(100);
       throw new Error("no");
@@ -260,7 +260,7 @@ describe("readers of one process", () => {
     expect(await first).toMatchObject({ retryAfterMs: 1_000, cause, message: 'Cannot get "k" as its build failed' });
     expect((await second).cause).toBeUndefined();
     expect(await second).toMatchObject({ retryAfterMs: 1_000 });
-    expect(verbs()).toEqual(["elect", "fail"]);
+    expect(verbs()).toEqual(["elect", "tend"]);
   });
 });
 

@@ -4,8 +4,8 @@ import { toReply } from "../../src/command.ts";
 import type { Script } from "../../src/script.ts";
 import { type CommitReply, commitScript } from "../../src/scripts/commit.ts";
 import { type ElectReply, electScript } from "../../src/scripts/elect.ts";
-import { type FailReply, failScript } from "../../src/scripts/fail.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { type TendReply, tendScript } from "../../src/scripts/tend.ts";
 import { describeRedis, type RunningRedis, startRedis } from "../support/redis.ts";
 
 const key = "cache:{k}";
@@ -29,21 +29,27 @@ describeRedis("the scripts of the cache on Redis", () => {
     if (reply === undefined) throw new Error(`Cannot decode ${JSON.stringify(reply)}`);
     return reply;
   }
-  const elect = (token: string, leaseMs = 10_000, mode: 0 | 1 | 2 = 1, codec = "j"): Promise<ElectReply> =>
-    run(electScript, token, leaseMs, codec, mode);
-  const commit = (token: string, fence: number, json: string, freshMs = minute): Promise<CommitReply> =>
-    run(commitScript, token, `${fence}`, "j", `j${json}`, freshMs);
-  const fail = (token: string, fence: number, failed: 0 | 1 = 1): Promise<FailReply> =>
-    run(failScript, token, `${fence}`, failed);
-  const invalidate = () => run(invalidateScript);
+  const elect = (token: string, leaseMs = 10_000, mode: 0 | 1 | 2 = 1, codec = "j", staleMs = 0): Promise<ElectReply> =>
+    run(electScript, token, leaseMs, codec, mode, staleMs);
+  const commit = (
+    token: string,
+    fence: number,
+    json: string,
+    freshMs = minute,
+    usefulMs = freshMs,
+  ): Promise<CommitReply> => run(commitScript, token, `${fence}`, "j", `j${json}`, freshMs, usefulMs);
+  const tend = (token: string, fence: number, lease: number): Promise<TendReply> =>
+    run(tendScript, token, `${fence}`, "j", lease);
+  const fail = (token: string, fence: number): Promise<TendReply> => tend(token, fence, -1);
+  const invalidate = (soft: 0 | 1 = 0) => run(invalidateScript, soft);
   const field = async (name: string): Promise<number> => Number(await redis.hget(key, name));
   /** Puts an instant of the entry into the past, as waiting would. */
   const age = async (name: string, ms: number): Promise<void> => {
     await redis.hset(key, name, String((await field(name)) - ms));
   };
-  const store = async (json: string, freshMs = minute): Promise<void> => {
+  const store = async (json: string, freshMs = minute, usefulMs = freshMs): Promise<void> => {
     const { attempt } = await elect("tStore", 10_000, 2);
-    expect(await commit("tStore", attempt, json, freshMs)).toEqual({ type: "stored" });
+    expect(await commit("tStore", attempt, json, freshMs, usefulMs)).toMatchObject({ type: "stored" });
   };
   async function innerCommands(step: () => Promise<unknown>): Promise<number> {
     await redis.config("RESETSTAT");
@@ -62,7 +68,7 @@ describeRedis("the scripts of the cache on Redis", () => {
         const verdicts = await Promise.all(
           Array.from({ length: perRound }, async (_, i) => {
             const connection = connections[(i + round) % 50] ?? redis;
-            const raw = await connection.evalsha(sha, 1, `cache:{${round}}`, `t${i}`, 10_000, "j", 1);
+            const raw = await connection.evalsha(sha, 1, `cache:{${round}}`, `t${i}`, 10_000, "j", 1, 0);
             return electScript.decode(toReply(raw))?.type;
           }),
         );
@@ -84,8 +90,8 @@ describeRedis("the scripts of the cache on Redis", () => {
 
   test("3: a second copy of a commit is told that the value is stored", async () => {
     const { attempt } = await elect("tA");
-    expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
-    expect(await commit("tA", attempt, "1")).toEqual({ type: "stored" });
+    expect(await commit("tA", attempt, "1")).toMatchObject({ type: "stored" });
+    expect(await commit("tA", attempt, "1")).toMatchObject({ type: "stored" });
     expect(await elect("tB")).toMatchObject({ type: "hit", payload: "j1", fence: attempt });
   });
 
@@ -95,10 +101,8 @@ describeRedis("the scripts of the cache on Redis", () => {
     const next = await elect("tB");
     expect(next.attempt).toBeGreaterThan(late.attempt);
     await commit("tB", next.attempt, "2");
-    expect(await commit("tA", late.attempt, "1")).toEqual({
-      type: "superseded",
-      newer: { payload: "j2", fence: next.attempt },
-    });
+    const refusal = { type: "superseded", payload: "j2", fence: next.attempt };
+    expect(await commit("tA", late.attempt, "1")).toMatchObject(refusal);
     expect(await elect("tC")).toMatchObject({ payload: "j2" });
   });
 
@@ -106,7 +110,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     const late = await elect("tA", 1_000);
     await age("lu", 3_000);
     expect(await redis.pttl(key)).toBeGreaterThan(50_000);
-    expect(await commit("tA", late.attempt, "1")).toEqual({ type: "stored" });
+    expect(await commit("tA", late.attempt, "1")).toMatchObject({ type: "stored" });
   });
 
   test("6: a token that was elected, deleted and elected again stores only under its last fence", async () => {
@@ -114,20 +118,20 @@ describeRedis("the scripts of the cache on Redis", () => {
     await redis.del(key);
     const second = await elect("tA");
     expect(second.attempt).toBeGreaterThan(first.attempt);
-    expect(await commit("tA", second.attempt, "2")).toEqual({ type: "stored" });
-    expect(await commit("tA", first.attempt, "1")).toMatchObject({ type: "superseded", newer: { payload: "j2" } });
+    expect(await commit("tA", second.attempt, "2")).toMatchObject({ type: "stored" });
+    expect(await commit("tA", first.attempt, "1")).toMatchObject({ type: "superseded", payload: "j2" });
   });
 
   test("5: an invalidation and a deletion void the election under way", async () => {
     const voided = await elect("tA");
-    const { fence } = await invalidate();
+    const { attempt: fence } = await invalidate();
     expect(fence).toBeGreaterThan(voided.attempt);
-    expect(await commit("tA", voided.attempt, "1")).toEqual({ type: "invalidated" });
+    expect(await commit("tA", voided.attempt, "1")).toMatchObject({ type: "invalidated", payload: "" });
 
     const deleted = await elect("tC");
     expect(deleted.attempt).toBeGreaterThan(fence);
     await redis.del(key);
-    expect(await commit("tC", deleted.attempt, "1")).toEqual({ type: "gone" });
+    expect(await commit("tC", deleted.attempt, "1")).toMatchObject({ type: "gone", payload: "" });
     expect(await elect("tD")).toMatchObject({ type: "won" });
   });
 
@@ -137,8 +141,8 @@ describeRedis("the scripts of the cache on Redis", () => {
     const ghost = await elect("tA");
     expect(ghost).toMatchObject({ type: "won" });
     expect(ghost.attempt).toBeGreaterThan(first.attempt);
-    expect(await commit("tA", first.attempt, '"old"')).toEqual({ type: "invalidated" });
-    expect(await fail("tA", first.attempt)).toEqual({ type: "over" });
+    expect(await commit("tA", first.attempt, '"old"')).toMatchObject({ type: "invalidated", payload: "" });
+    expect(await fail("tA", first.attempt)).toMatchObject({ type: "over" });
     // The refusal drops the ghost, so that it costs the next reader no lease of waiting.
     expect(await elect("tB")).toMatchObject({ type: "won" });
   });
@@ -185,7 +189,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     for (const backOffMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
       const { attempt, type } = await elect("tA");
       expect(type).toBe("won");
-      expect(await fail("tA", attempt)).toEqual({ type: "released", backOffMs });
+      expect(await fail("tA", attempt)).toMatchObject({ type: "failed", leftMs: backOffMs });
       const refused = await elect("tB");
       expect(refused.type).toBe("back-off");
       expect(refused.leftMs).toBeLessThanOrEqual(backOffMs);
@@ -195,26 +199,26 @@ describeRedis("the scripts of the cache on Redis", () => {
     await commit("tA", attempt, "2");
     await age("fu", 2 * minute);
     const after = await elect("tB");
-    expect(await fail("tB", after.attempt)).toEqual({ type: "released", backOffMs: 1_000 });
+    expect(await fail("tB", after.attempt)).toMatchObject({ type: "failed", leftMs: 1_000 });
   });
 
   test("giving an election back without a failure lets the next reader build at once", async () => {
     const { attempt } = await elect("tA");
-    expect(await fail("tA", attempt, 0)).toEqual({ type: "released", backOffMs: 0 });
+    expect(await tend("tA", attempt, 0)).toMatchObject({ type: "over" });
     expect(await elect("tB")).toMatchObject({ type: "won" });
-    expect(await fail("tA", attempt)).toEqual({ type: "over" });
+    expect(await fail("tA", attempt)).toMatchObject({ type: "over" });
   });
 
   test("the forced election of a set voids a build, and its own late copy only costs a lease", async () => {
     const build = await elect("tA");
     const set = await elect("tSet", 10_000, 2);
     expect(set).toMatchObject({ type: "won" });
-    expect(await elect("tB")).toMatchObject({ type: "busy", elapsedMs: 0, usualMs: 0 });
-    expect(await commit("tA", build.attempt, '"old"')).toEqual({ type: "superseded" });
+    expect(await elect("tB")).toMatchObject({ type: "busy", usualMs: 0 });
+    expect(await commit("tA", build.attempt, '"old"')).toMatchObject({ type: "superseded" });
     await commit("tSet", set.attempt, '"new"');
     await invalidate();
     expect(await elect("tSet", 10_000, 2)).toMatchObject({ type: "won" });
-    expect(await commit("tSet", set.attempt, '"new"')).toEqual({ type: "invalidated" });
+    expect(await commit("tSet", set.attempt, '"new"')).toMatchObject({ type: "invalidated", payload: "" });
     expect(await elect("tB")).toMatchObject({ type: "won" });
   });
 
@@ -226,7 +230,60 @@ describeRedis("the scripts of the cache on Redis", () => {
     expect(await elect("", 10_000, 0)).toMatchObject({ type: "hit", payload: "j1" });
     expect(await redis.hgetall(key)).toEqual(before);
     await age("fu", minute);
-    expect(await elect("", 10_000, 0)).toEqual(expect.not.objectContaining({ payload: "j1" }));
+    expect(await elect("", 10_000, 0)).toMatchObject({ type: "none", payload: "j1" });
+    await age("xu", minute);
+    expect(await elect("", 10_000, 0)).toMatchObject({ type: "none", payload: "" });
+  });
+
+  test("an old payload comes with what needs it, until it is of no use any more", async () => {
+    await store("1", 10_000, minute);
+    await age("fu", 15_000);
+    const won = await elect("tA");
+    expect(won).toMatchObject({ type: "won", payload: "j1" });
+    expect(won.ageMs).toBeGreaterThanOrEqual(5_000);
+    expect(won.ageMs).toBeLessThan(6_000);
+    expect(await elect("tB")).toMatchObject({ type: "busy", payload: "" });
+    expect(await elect("tB", 10_000, 1, "j", 5_000)).toMatchObject({ type: "busy", payload: "" });
+    expect(await elect("tB", 10_000, 1, "j", 10_000)).toMatchObject({ type: "busy", payload: "j1" });
+    expect(await fail("tA", won.attempt)).toMatchObject({ type: "failed", payload: "j1" });
+    expect(await elect("tB")).toMatchObject({ type: "back-off", payload: "j1" });
+    await age("xu", minute);
+    expect(await elect("tB")).toMatchObject({ type: "back-off", payload: "" });
+  });
+
+  test("18: a soft invalidation ends freshness and every election, and keeps the payload for as long as it was of use", async () => {
+    await store("1", minute, 2 * minute);
+    const xu = await field("xu");
+    const { attempt: floor } = await invalidate(1);
+    const look = await elect("", 10_000, 0);
+    expect(look).toMatchObject({ type: "none", payload: "j1" });
+    expect(look.ageMs).toBeGreaterThanOrEqual(0);
+    expect(look.ageMs).toBeLessThan(1_000);
+    expect(await field("xu")).toBe(xu);
+    const building = await elect("tA");
+    expect(building).toMatchObject({ type: "won", payload: "j1" });
+    expect(building.attempt).toBeGreaterThan(floor);
+    await age("fu", 10_000);
+    await invalidate(1);
+    expect((await elect("", 10_000, 0)).ageMs).toBeGreaterThanOrEqual(10_000);
+    expect(await commit("tA", building.attempt, "2")).toMatchObject({ type: "invalidated", payload: "" });
+    await invalidate();
+    expect(await redis.hexists(key, "p")).toBe(0);
+  });
+
+  test("a renewal gives an election that stands another lease, never shortens it, and brings none back", async () => {
+    const { attempt } = await elect("tA", 10_000);
+    await age("lu", 9_000);
+    expect(await tend("tA", attempt, 10_000)).toMatchObject({ type: "renewed", leftMs: 10_000 });
+    expect((await tend("tA", attempt, 1_000)).leftMs).toBeGreaterThan(9_000);
+    expect(await tend("tB", attempt, 10_000)).toMatchObject({ type: "over" });
+    await age("lu", 20_000); // nobody else was elected
+    expect(await tend("tA", attempt, 10_000)).toMatchObject({ type: "renewed" });
+    await invalidate();
+    expect(await tend("tA", attempt, 10_000)).toMatchObject({ type: "over" });
+    await redis.del(key);
+    expect(await tend("tA", attempt, 10_000)).toMatchObject({ type: "over" });
+    expect(await redis.exists(key)).toBe(0);
   });
 
   test("a payload of another codec is a miss", async () => {
@@ -251,8 +308,8 @@ describeRedis("the scripts of the cache on Redis", () => {
     const next = await elect("tB");
     expect(next.attempt).toBe(ahead + 1);
     expect(await redis.hget(key, "lf")).toBe(String(ahead + 1));
-    expect(await commit("tB", next.attempt, "1")).toEqual({ type: "stored" });
-    expect((await invalidate()).fence).toBe(ahead + 2);
+    expect(await commit("tB", next.attempt, "1")).toMatchObject({ type: "stored" });
+    expect((await invalidate()).attempt).toBe(ahead + 2);
   });
 
   test("7: every script leaves a time to live, a minute longer than anything in the entry", async () => {
@@ -268,13 +325,13 @@ describeRedis("the scripts of the cache on Redis", () => {
     await expectLife(day);
     const set = await elect("tSet", 10_000, 2);
     await expectLife(day);
-    await fail("tSet", set.attempt, 0);
+    await tend("tSet", set.attempt, 0);
     await expectLife(day);
     await invalidate();
     await expectLife(0);
   });
 
-  test("inner commands: hit 2, busy 2, won 4, commit 4, refused 2, fail and invalidation 5", async () => {
+  test("inner commands: hit 2, busy 2, won, renewed and commit 4, refused 2, fail and invalidation 5", async () => {
     let attempt = 0;
     const cost: Record<string, number> = {};
     cost.won = await innerCommands(async () => {
@@ -285,8 +342,10 @@ describeRedis("the scripts of the cache on Redis", () => {
     cost.hit = await innerCommands(() => elect("tB"));
     cost.duplicate = await innerCommands(() => commit("tA", attempt, "1"));
     cost.refused = await innerCommands(() => commit("tB", attempt - 1, "1"));
+    cost.softInvalidate = await innerCommands(() => invalidate(1));
     cost.invalidate = await innerCommands(() => invalidate());
     attempt = (await elect("tA")).attempt;
+    cost.renew = await innerCommands(() => tend("tA", attempt, 10_000));
     cost.fail = await innerCommands(() => fail("tA", attempt));
     cost.backOff = await innerCommands(() => elect("tB"));
     expect(cost).toEqual({
@@ -296,7 +355,9 @@ describeRedis("the scripts of the cache on Redis", () => {
       hit: 2,
       duplicate: 2,
       refused: 2,
+      softInvalidate: 5,
       invalidate: 5,
+      renew: 4,
       fail: 5,
       backOff: 2,
     });
@@ -316,7 +377,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     await redis.config("SET", "maxmemory", "1");
     try {
       expect(await elect("tA")).toMatchObject({ type: "hit", payload: "j1" });
-      expect((await invalidate()).fence).toBeGreaterThan(0);
+      expect((await invalidate()).attempt).toBeGreaterThan(0);
       await expect(elect("tA")).rejects.toThrow("OOM");
     } finally {
       await redis.config("SET", "maxmemory", "0");
@@ -326,7 +387,7 @@ describeRedis("the scripts of the cache on Redis", () => {
     await redis.config("SET", "maxmemory", "1");
     try {
       await expect(commit("tB", attempt, "2")).rejects.toThrow("OOM");
-      expect(await fail("tB", attempt)).toMatchObject({ type: "released" });
+      expect(await fail("tB", attempt)).toMatchObject({ type: "failed" });
     } finally {
       await redis.config("SET", "maxmemory", "0");
     }

@@ -15,18 +15,18 @@ import type { LeaseholdEvent } from "../../src/events.ts";
 import type { Script } from "../../src/script.ts";
 import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
-import { failScript } from "../../src/scripts/fail.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
+import { tendScript } from "../../src/scripts/tend.ts";
 import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
 import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
-export type Verb = "elect" | "commit" | "fail" | "invalidate";
+export type Verb = "elect" | "commit" | "tend" | "invalidate";
 
 const scripts: Record<Verb, Script<unknown>> = {
   elect: electScript,
   commit: commitScript,
-  fail: failScript,
   invalidate: invalidateScript,
+  tend: tendScript,
 };
 
 /** One process: its cache, what it sent and what it told. */

@@ -485,7 +485,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       { file: "src/scripts/entry.ts", find: "h.t == ARGV[1] and h.lf == ARGV[2]", replace: "h.t == ARGV[1]" },
     ],
     profile: "cache",
-    invariants: ["C1", "C4"],
+    invariants: ["C1", "C4", "C7"],
   },
   "no-token-check": {
     mistake: "a commit needs its fence only, which a server that came back from a snapshot can give again",
@@ -498,32 +498,32 @@ const mutants: Readonly<Record<string, Mutant>> = {
       { file: "src/scripts/entry.ts", find: "h.t == ARGV[1] and h.lf == ARGV[2]", replace: "h.lf == ARGV[2]" },
     ],
     profile: "restored",
-    invariants: ["C1"],
+    invariants: ["C1", "C7"],
   },
   "no-check": {
     mistake: "whoever has built may store",
     patches: [
       {
         file: "adapters/memory/cache-twins.ts",
-        find: "if (!isMine(token, fence)) {\n    const why",
-        replace: "if (fence === token) {\n    const why",
+        find: "if (!isMine(token, fence)) {\n    const own",
+        replace: "if (fence === token) {\n    const own",
       },
       { file: "src/scripts/commit.ts", find: "if not mine then", replace: "if false then" },
     ],
     profile: "cache",
-    invariants: ["C1", "C4"],
+    invariants: ["C1", "C4", "C7"],
   },
   "joins-late": {
     mistake: "a reader takes what a request brings that was sent before it came",
     patches: [
       {
         file: "src/cache/flight.ts",
-        find: "[...seated].filter(({ satDownAt }) => satDownAt < question)",
-        replace: "question ? [...seated] : []",
+        find: "asked.filter((one) => seated.has(one))",
+        replace: "[...seated]",
       },
     ],
     profile: "cache",
-    invariants: ["C1"],
+    invariants: ["C1", "C7"],
   },
   "counts-up": {
     mistake: "the fence of an election is one more than the last, whatever the time",
@@ -545,8 +545,12 @@ const mutants: Readonly<Record<string, Mutant>> = {
   "elects-twice": {
     mistake: "an election is given to whoever asks, though another builds",
     patches: [
-      { file: "adapters/memory/cache-twins.ts", find: "if (left > 0) return reply(3, left);", replace: "" },
-      { file: "src/scripts/elect.ts", find: "if left > 0 then return r(3, left) end", replace: "" },
+      { file: "adapters/memory/cache-twins.ts", find: 'if (left > 0) return reply("busy",', replace: 'void ("busy",' },
+      {
+        file: "src/scripts/elect.ts",
+        find: "if left > 0 then return r('busy',",
+        replace: "if false then return r('busy',",
+      },
     ],
     profile: "cacheCrowd",
     invariants: ["C6"],
@@ -556,13 +560,28 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "adapters/memory/cache-twins.ts",
-        find: 'return [verdict, n("lf"), n("f"), ms,',
-        replace: 'return [verdict, n("lf"), n("lf"), ms,',
+        find: 'n("lf"), n("f"), leftMs,',
+        replace: 'n("lf"), n("lf"), leftMs,',
       },
-      { file: "src/scripts/elect.ts", find: "n('lf'), n('f'),", replace: "n('lf'), n('lf')," },
+      { file: "src/scripts/entry.ts", find: "n('lf'), n('f'), ms,", replace: "n('lf'), n('lf'), ms," },
     ],
     profile: "cache",
     invariants: ["C3"],
+  },
+  "soft-is-nothing": {
+    mistake: "a soft invalidation voids builds, and leaves what stands fresh",
+    patches: [
+      { file: "adapters/memory/cache-twins.ts", find: 'Math.min(n("fu"), redis.nowMs)', replace: 'n("fu")' },
+      { file: "src/scripts/invalidate.ts", find: "math.min(n('fu'), now)", replace: "n('fu')" },
+    ],
+    profile: "cache",
+    invariants: ["C7"],
+  },
+  "builds-lapse": {
+    mistake: "an election is not renewed while its build runs",
+    patches: [{ file: "src/cache/build.ts", find: "if (won) renewAfter(0.6);", replace: "" }],
+    profile: "cacheRenewed",
+    invariants: ["C6"],
   },
   endless: {
     mistake: "an entry has no end",

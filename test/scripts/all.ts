@@ -25,10 +25,10 @@ const sampleArgs: Record<string, Command> = {
   inspect: [],
   "fenced-set": [1, "value", 60_000],
   release: ["t1", 60_000],
-  elect: ["t1", 60_000, "j", 1],
-  commit: ["t1", 1, "j", "jvalue", 60_000],
-  fail: ["t1", 1, 1],
-  invalidate: [],
+  elect: ["t1", 60_000, "j", 1, 0],
+  commit: ["t1", 1, "j", "jvalue", 60_000, 60_000],
+  tend: ["t1", 1, "j", 60_000],
+  invalidate: [0],
 };
 
 /** Fails where a script's header does not declare its keys, or the name of its file is not known above. */

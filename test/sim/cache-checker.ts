@@ -7,6 +7,7 @@
  *   C3  a fence stands for one value
  *   C4  what is stored under a key only goes forward, by its fence
  *   C5  every entry has an end
+ *   C7  nobody is given as fresh what was built before a soft invalidation that was over before the read began
  *   C6  where nothing goes wrong, one build of a key runs at a time
  */
 import type { Call } from "./call.ts";
@@ -24,11 +25,15 @@ export interface Value {
   readonly fence: number;
 }
 
+/** What was told before a read began. */
+export type Floors = Pick<Data, "floor" | "freshFloor">;
+
 interface Data {
   /** What the database holds now. */
   version: number;
-  /** What every read that begins now must get at least. */
+  /** What every read that begins now must get at least: as an old value, and as a fresh one. */
   floor: number;
+  freshFloor: number;
   /** The last election that was won, as it was sent, and its fence. */
   winner: Call | undefined;
   winnerFence: number;
@@ -72,6 +77,7 @@ export class CacheChecker implements Witness {
       data = {
         version: 0,
         floor: 0,
+        freshFloor: 0,
         winner: undefined,
         winnerFence: 0,
         winners: new Set(),
@@ -92,9 +98,11 @@ export class CacheChecker implements Witness {
     return data.version;
   }
 
-  /** The cache has been told of a change, and has said so. */
-  told(key: string, version: number): void {
-    this.of(key).floor = version;
+  /** The cache has been told of a change, and has said so; softly, if the value from before may still be served as old. */
+  told(key: string, version: number, softly: boolean): void {
+    const data = this.of(key);
+    data.freshFloor = version;
+    if (!softly) data.floor = version;
   }
 
   buildBegins(key: string, fence: number): () => void {
@@ -108,12 +116,14 @@ export class CacheChecker implements Witness {
     return () => building.delete(fence);
   }
 
-  /** A read that began under a floor has been served. */
-  read(key: string, floor: number, value: Value, fence: number): void {
+  /** A read that began under these floors has been served. */
+  read(key: string, { floor, freshFloor }: Floors, value: Value, fence: number, isOld: boolean): void {
     this.progress += 1;
     const { version } = value;
     if (version < floor)
       this.#report("C1", `a read of ${key} got version ${version}, ${floor} was told before it began`);
+    if (!isOld && version < freshFloor)
+      this.#report("C7", `a read of ${key} got version ${version} as fresh, ${freshFloor} was told before it began`);
     if (this.#fencesGrow && fence > 0 && value.fence > 0 && value.fence !== fence) {
       this.#report("C3", `the fence ${fence} of ${key} stands for what was built under ${value.fence}`);
     }

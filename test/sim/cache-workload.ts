@@ -86,27 +86,29 @@ export class Reader extends Actor {
   protected async act(): Promise<void> {
     const { profile, process, checker, cache } = this.world;
     const key = `k${Math.floor(this.draw("key", 0, profile.keys))}`;
-    const { floor, version } = checker.of(key);
+    const { floor, freshFloor, version } = checker.of(key);
+    const floors = { floor, freshFloor };
     const kind = this.draw("kind", 0, 1);
     if (kind < 0.05) {
       const found = await cache.peek<Value>(key);
-      if (found !== undefined) checker.read(key, floor, found.value, found.fence);
+      if (found !== undefined) checker.read(key, floors, found.value, found.fence, found.freshMs === 0);
       return;
     }
     const caller = new AbortController();
     if (kind < 0.1 && !profile.countsRequests)
       void process.sleep(this.draw("abort", 0, 300)).then(() => caller.abort(new Error("gone")));
     const onRedisDown = kind > 0.9 ? "throw" : "build";
-    const { freshMs, leaseMs, waitMs } = profile;
+    const { freshMs, staleMs, errorMs, leaseMs, waitMs } = profile;
     const before = this.world.requests();
-    const options = { freshMs, leaseMs, waitMs, onRedisDown, signal: caller.signal } as const;
+    const options = { freshMs, staleMs, errorMs, leaseMs, waitMs, onRedisDown, signal: caller.signal } as const;
     const entry = await cache.getEntry(key, options, this.#build(key));
     // Where fences come again, a late builder may be told that its value is the one that stands; what is stored is not.
-    if (profile.restores === 0 || entry.status === "hit") checker.read(key, floor, entry.value, entry.fence);
+    if (profile.restores === 0 || entry.status === "hit")
+      checker.read(key, floors, entry.value, entry.fence, entry.status === "stale");
     // A change that is under way makes a read wait for it, or build again.
-    const isQuiet = floor === version && checker.of(key).version === version;
+    const isQuiet = floor === version && freshFloor === version && checker.of(key).version === version;
     if (!profile.countsRequests || !isQuiet) return;
-    const [count, wanted] = [this.world.requests() - before, entry.status === "hit" ? 1 : 2];
+    const [count, wanted] = [this.world.requests() - before, /hit|stale/.test(entry.status) ? 1 : 2];
     if (count !== wanted) this.world.report("I11", `a read that was "${entry.status}" took ${count} requests`);
   }
 
@@ -129,7 +131,7 @@ export class Reader extends Actor {
   }
 }
 
-/** Changes what stands behind one key, and tells the cache: mostly that it is void, now and then the new value. */
+/** Changes what stands behind one key, and tells the cache: that it is void, softly or not, or now and then the new value. */
 export class Changer extends Actor {
   readonly #key: string;
 
@@ -145,9 +147,10 @@ export class Changer extends Actor {
   protected async act(): Promise<void> {
     const { cache, checker, profile } = this.world;
     const version = checker.changes(this.#key);
-    const isSet = this.draw("set", 0, 1) < 0.25;
-    if (!isSet) await cache.invalidate(this.#key);
-    else if (!(await cache.set(this.#key, { version, fence: 0 }, { freshMs: profile.freshMs }))) return;
-    checker.told(this.#key, version);
+    const way = this.draw("set", 0, 1);
+    const isSoft = way > 0.6;
+    if (way > 0.25) await cache.invalidate(this.#key, { soft: isSoft });
+    else if (!(await cache.set(this.#key, { version, fence: 0 }, profile))) return;
+    checker.told(this.#key, version, isSoft);
   }
 }

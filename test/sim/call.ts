@@ -4,10 +4,10 @@ import { acquireScript } from "../../src/scripts/acquire.ts";
 import { commitScript } from "../../src/scripts/commit.ts";
 import { electScript } from "../../src/scripts/elect.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
-import { failScript } from "../../src/scripts/fail.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
+import { tendScript } from "../../src/scripts/tend.ts";
 
 export interface Call {
   readonly verb: string;
@@ -26,7 +26,7 @@ const verbs: ReadonlyMap<string, string> = new Map([
   [releaseScript.source, "release"],
   [electScript.source, "elect"],
   [commitScript.source, "commit"],
-  [failScript.source, "fail"],
+  [tendScript.source, "tend"],
   [invalidateScript.source, "invalidate"],
 ]);
 

@@ -42,6 +42,8 @@ export interface CacheProfile extends WorldProfile {
   readonly readers: number;
   readonly keys: number;
   readonly freshMs: number;
+  readonly staleMs: number;
+  readonly errorMs: number;
   readonly buildMs: readonly [least: number, most: number];
   /** How often the data of a key changes. */
   readonly changeEveryMs: number;
@@ -270,6 +272,8 @@ const cache: CacheProfile = {
   lengthMs: 12_000,
   thinkMs: [0, 200],
   freshMs: 600,
+  staleMs: 300,
+  errorMs: 600,
   buildMs: [0, 300],
   changeEveryMs: 500,
   failures: 0.05,
@@ -308,7 +312,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   lossless,
   workers,
   cache,
-  /** Slow builds, short leases: most builds are overtaken. */
+  /** Slow builds, short leases: most live by their renewals, and are overtaken where these are late. */
   overtaken: { ...cache, leastProgress: 58, leaseMs: 100, buildMs: [0, 600] },
   /** The server forgets everything, again and again. */
   forgetful: {
@@ -338,6 +342,8 @@ const profiles: Readonly<Record<string, Profile>> = {
   },
   /** Nothing goes wrong, in a crowd and for a single reader. */
   cacheCrowd: crowd,
+  /** Builds that take longer than a lease are alone, as they are renewed. */
+  cacheRenewed: { ...crowd, leastProgress: 300, leaseMs: 200, buildMs: [0, 600] },
   cacheLossless: { ...crowd, leastProgress: 45, processes: 3, readers: 1, countsRequests: true },
   mixed3: { ...mixed, nodes: 3, leastProgress: 14 },
   /** With an even number of nodes no majority is bare. */

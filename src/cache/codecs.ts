@@ -1,0 +1,94 @@
+/**
+ * Ways to write values other than JSON: strings, bytes, and anything compressed. Whoever imports none pays for none.
+ *
+ * @module
+ */
+import { type Codec, jsonCodec } from "./codec.ts";
+
+/**
+ * Strings as they are, and `null`; anything else is refused, and so is a lone surrogate, which has no form in UTF-8.
+ *
+ * @example
+ * ```ts
+ * import { createCache, textCodec } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const pages = createCache(memoryClient(), { prefix: "pages", codec: textCodec });
+ * console.log(await pages.get("/", { freshMs: 60_000 }, () => "<h1>Hello</h1>"));
+ * ```
+ */
+export const textCodec: Codec = {
+  name: "text",
+  encode(value) {
+    if (value === null) return "n";
+    return typeof value === "string" && /^\P{Surrogate}*$/u.test(value) ? `s${value}` : undefined;
+  },
+  decode: (text) => (text === "n" ? null : text.slice(1)),
+};
+
+/** A `Uint8Array`, and `null`; anything else is refused. Takes a third more room than the bytes themselves. */
+export const bytesCodec: Codec = {
+  name: "bytes",
+  encode(value) {
+    if (value === null) return "n";
+    return value instanceof Uint8Array ? `b${toBase64(value)}` : undefined;
+  },
+  decode: (text) => (text === "n" ? null : fromBase64(text.slice(1))),
+};
+
+/** How long a text must be for compression to be worth its time. */
+const usualLength = 4_096;
+
+/**
+ * Another codec whose text is compressed where that makes it shorter: by `CompressionStream`, and as base64. Where a
+ * runtime has none it writes the text as it is, and cannot read what another has compressed.
+ *
+ * @param options above which length of the text, in UTF-16 units: 4,096 by default
+ *
+ * @example
+ * ```ts
+ * import { createCache, deflated, jsonCodec } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const reports = createCache(memoryClient(), { prefix: "reports", codec: deflated(jsonCodec) });
+ * const rows = await reports.get("2026", { freshMs: 60_000 }, () => Array<string>(5_000).fill("row"));
+ * console.log(rows.length);
+ * ```
+ */
+export function deflated(
+  codec: Codec = jsonCodec,
+  { above = usualLength }: { readonly above?: number | undefined } = {},
+): Codec {
+  return {
+    name: `${codec.name}+deflate`,
+    version: codec.version,
+    async encode(value) {
+      const text = await codec.encode(value);
+      if (text === undefined) return undefined;
+      if (text.length <= above || typeof CompressionStream === "undefined") return `p${text}`;
+      const bytes = new TextEncoder().encode(text);
+      const packed = toBase64(await through(bytes, new CompressionStream("deflate-raw")));
+      return packed.length < text.length ? `d${packed}` : `p${text}`;
+    },
+    async decode(text) {
+      const rest = text.slice(1);
+      if (text.startsWith("p")) return codec.decode(rest);
+      const bytes = await through(fromBase64(rest), new DecompressionStream("deflate-raw"));
+      return codec.decode(new TextDecoder().decode(bytes));
+    },
+  };
+}
+
+async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream): Promise<Uint8Array> {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+
+function toBase64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8_192) text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
+  return btoa(text);
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}

@@ -1,0 +1,41 @@
+/**
+ * What the scripts on an entry have in common besides their first lines: the shape of their replies.
+ *
+ * @module
+ */
+import type { Reply } from "../command.ts";
+import type { Script } from "../script.ts";
+import { entryPrelude } from "./entry.ts";
+
+/** What every script on an entry replies: one word for what it did, and the entry as it then is. */
+export interface EntryReply<Type extends string = string> {
+  readonly type: Type;
+  /** The fence that was given last: with "won" that of the election. */
+  readonly attempt: number;
+  /** The fence of the payload. */
+  readonly fence: number;
+  /** What is left of freshness ("hit"), of the election ("won", "busy") or of the back-off ("back-off", "failed"). */
+  readonly leftMs: number;
+  /** For how long the payload has not been fresh any more; below 0 while it is. */
+  readonly ageMs: number;
+  /** How long the build has run (no build is what `set` does: ever), and how long one usually takes, 0 where unknown. */
+  readonly elapsedMs: number;
+  readonly usualMs: number;
+  /** Where there is one, and the caller has a use for it; else empty. */
+  readonly payload: string;
+}
+
+/** A script on an entry, of which the words are all that it may reply. */
+export function entryScript<Type extends string>(words: readonly Type[], source: string): Script<EntryReply<Type>> {
+  return {
+    source: entryPrelude + source,
+    decode(reply: Reply) {
+      const [word, payload, ...rest] = Array.isArray(reply) ? reply : [];
+      const type = words.find((known) => known === word);
+      const numbers = rest.map(Number); // some clients give integers as decimal strings, and 0 as null
+      if (!type || numbers.length !== 6 || !numbers.every(Number.isInteger)) return undefined;
+      const [attempt = 0, fence = 0, leftMs = 0, ageMs = 0, elapsedMs = 0, usualMs = 0] = numbers;
+      return { type, payload: payload ? `${payload}` : "", attempt, fence, leftMs, ageMs, elapsedMs, usualMs };
+    },
+  };
+}

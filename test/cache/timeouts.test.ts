@@ -1,0 +1,119 @@
+/** Builds that are slow, and builds that never end. */
+import { describe, expect, test } from "vitest";
+import { refusal, type World, world } from "./world.ts";
+
+const second = 1_000;
+const minute = 60 * second;
+const rescue = { freshMs: second, errorMs: minute };
+const hang = (): Promise<never> => new Promise(() => {});
+
+/** A world in which "old" is stored and no longer fresh. */
+async function aged(): Promise<World> {
+  const here = world();
+  await here.process().cache.set("k", "old", rescue);
+  await here.clock.advance(2 * second);
+  return here;
+}
+
+describe("softTimeoutMs", () => {
+  const options = { ...rescue, softTimeoutMs: 200 };
+
+  test("gives the old value to those who take it when a build is slow, and lets waitUntil keep the build", async () => {
+    const { clock, process, slow } = await aged();
+    const work: Promise<unknown>[] = [];
+    const { cache, verbs } = process({ options: { waitUntil: (promise) => void work.push(promise) } });
+    const started = clock.monotonic;
+    const first = cache.getEntry("k", options, slow(second, "new"));
+    expect(await clock.until(first)).toMatchObject({ value: "old", status: "stale", requests: 1 });
+    expect(clock.monotonic - started).toBe(200);
+    await clock.until(Promise.all(work));
+    expect(verbs()).toEqual(["elect", "commit"]);
+    expect(await cache.get("k", options, hang)).toBe("new");
+  });
+
+  test("gives the build up where nobody waits for it and nothing keeps it", async () => {
+    const { clock, process, slow } = await aged();
+    const { cache, verbs } = process();
+    let aborted = false;
+    const read = cache.getEntry("k", options, ({ signal }) => {
+      signal.addEventListener("abort", () => {
+        aborted = true;
+      });
+      return slow(second, "new")();
+    });
+    expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
+    await clock.advance(0);
+    expect(aborted).toBe(true);
+    expect(verbs()).toEqual(["elect", "tend"]);
+    const next = process().cache.getEntry("k", options, () => "next");
+    expect(await clock.until(next)).toMatchObject({ value: "next", status: "built", requests: 2 });
+  });
+
+  test("lets the build go on for those who take no old value", async () => {
+    const { clock, process, slow } = await aged();
+    const { cache } = process();
+    const build = slow(second, "new");
+    const quick = cache.getEntry("k", options, build);
+    const strict = cache.getEntry("k", { freshMs: second }, build);
+    expect(await clock.until(quick)).toMatchObject({ value: "old", status: "stale" });
+    expect(await clock.until(strict)).toMatchObject({ value: "new", status: "waited", stored: true });
+    expect(build.calls).toBe(1);
+  });
+
+  test("changes nothing where there is no old value", async () => {
+    const { clock, process, slow } = world();
+    const read = process().cache.getEntry("k", options, slow(second, "new"));
+    expect(await clock.until(read)).toMatchObject({ value: "new", status: "built", stored: true });
+  });
+});
+
+describe("hardTimeoutMs", () => {
+  test("is when a build has failed: its signal says so, and the back-off begins", async () => {
+    const { clock, process } = world();
+    const { cache, verbs } = process();
+    let reason: unknown;
+    const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300 }, ({ signal }) => {
+      signal.addEventListener("abort", () => {
+        reason = signal.reason;
+      });
+      return hang();
+    });
+    const error = await refusal(clock.until(read), "build-failed");
+    expect(clock.monotonic).toBe(1_000 + 300);
+    expect(error).toMatchObject({ retryAfterMs: second, cause: { code: "timeout" } });
+    expect(error.cause).toMatchObject({ message: 'Cannot build "k" as it takes longer than 300 ms' });
+    expect(reason).toBe(error.cause);
+    expect(verbs()).toEqual(["elect", "tend"]);
+    await refusal(
+      process().cache.get("k", { freshMs: second }, () => 1),
+      "build-failed",
+    );
+  });
+
+  test("gives an old value to those who take it", async () => {
+    const { clock, process } = await aged();
+    const read = process().cache.getEntry("k", { ...rescue, hardTimeoutMs: 300 }, hang);
+    expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
+  });
+
+  test("also ends a build without Redis", async () => {
+    const { clock, process } = world();
+    const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
+    const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300 }, hang);
+    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
+  });
+
+  test("cannot exceed maxHoldMs", async () => {
+    const { clock, process } = world();
+    const read = process().cache.get("k", { freshMs: second, hardTimeoutMs: 900, maxHoldMs: 300, leaseMs: 100 }, hang);
+    await refusal(clock.until(read), "build-failed");
+    expect(clock.monotonic).toBe(1_000 + 300);
+  });
+
+  test("leaves no timer behind where the build ends in time", async () => {
+    const { clock, process, slow } = world();
+    const options = { freshMs: second, softTimeoutMs: 200, hardTimeoutMs: 300 };
+    await clock.until(process().cache.get("k", options, slow(100, 1)));
+    expect(clock.pending).toEqual([]);
+  });
+});

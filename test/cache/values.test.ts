@@ -1,0 +1,181 @@
+/** How values are written: codecs and their versions, compression, what is too long, and what says that there is none. */
+import { describe, expect, test } from "vitest";
+import { type Codec, jsonCodec } from "../../src/cache/codec.ts";
+import { bytesCodec, deflated, textCodec } from "../../src/cache/codecs.ts";
+import { createCache } from "../../src/cache.ts";
+import { refusal, type World, world } from "./world.ts";
+
+const second = 1_000;
+const fresh = { freshMs: 60 * second };
+const none = (): never => expect.fail("the value is there");
+
+const dates: Codec = {
+  name: "date",
+  encode: (value) => (value instanceof Date ? value.toISOString() : undefined),
+  decode: (text) => new Date(text),
+};
+
+/** What stands in Redis under "k", behind the prefix of its codec. */
+async function stored({ redis }: World): Promise<string> {
+  const fields = [await redis.execute(["HGETALL", "cache:{k}"])].flat();
+  return String(fields[fields.indexOf("p") + 1]);
+}
+
+describe("27: a codec", () => {
+  test.each<[string, Codec, unknown[]]>([
+    ["json", jsonCodec, [null, 0, "", false, [], { a: [1] }, "\ud800"]],
+    ["text", textCodec, ["", "n", "s", "日本 🙂", "\u0000\n", "17", '{"a":1}', null]],
+    ["bytes", bytesCodec, [new Uint8Array(), Uint8Array.from([0, 255, 128]), new Uint8Array(100_000).fill(7), null]],
+    ["one of one's own", dates, [new Date(0)]],
+    [
+      "deflated json",
+      deflated(),
+      [null, "short", Array<string>(5_000).fill("long"), { text: "日本\ud800 🙂".repeat(2_000) }],
+    ],
+    ["deflated bytes", deflated(bytesCodec, { above: 0 }), [new Uint8Array(), new Uint8Array(50_000).fill(1), null]],
+  ])("%s gives back what it was given, to the builder and to all others", async (_, codec, values) => {
+    for (const value of values) {
+      const { cache } = world().process({ options: { codec } });
+      expect(await cache.get("k", fresh, () => value)).toEqual(value);
+      expect(await cache.getEntry("k", fresh, none)).toMatchObject({ value, status: "hit" });
+      expect(await cache.peek("k")).toMatchObject({ value });
+      expect(await cache.set("k", value, fresh)).toBe(true);
+      expect(await cache.get("k", fresh, none)).toEqual(value);
+    }
+  });
+
+  test("of another name or version makes an entry a miss, and never fails", async () => {
+    const here = world();
+    const codecs = [
+      jsonCodec,
+      textCodec,
+      { ...textCodec, version: 2 },
+      { ...textCodec, version: 3 },
+      deflated(textCodec),
+    ];
+    for (const [place, codec] of codecs.entries()) {
+      const { cache } = here.process({ options: { codec } });
+      expect(await cache.peek("k")).toBeUndefined();
+      expect(await cache.getEntry("k", fresh, () => `by ${place}`)).toMatchObject({
+        value: `by ${place}`,
+        requests: 2,
+      });
+      expect(await cache.get("k", fresh, none)).toBe(`by ${place}`);
+    }
+  });
+
+  test("of another version gives no old value, neither to a build nor where it fails", async () => {
+    const here = world();
+    const windows = { freshMs: second, staleMs: 60 * second, errorMs: 60 * second };
+    await here.process().cache.set("k", "old", windows);
+    await here.clock.advance(2 * second);
+    const { cache } = here.process({ options: { codec: { ...jsonCodec, version: 2 } } });
+    const failing = ({ stale }: { readonly stale: unknown }): never => {
+      expect(stale).toBeUndefined();
+      throw new Error("no");
+    };
+    await refusal(cache.get("k", windows, failing), "build-failed");
+  });
+
+  test("may be asynchronous", async () => {
+    const { clock, process, pass } = world();
+    const slow: Codec = {
+      name: "slow",
+      encode: (value) => pass(10).then(() => JSON.stringify(value)),
+      decode: (text) => pass(10).then(() => JSON.parse(text)),
+    };
+    const { cache } = process({ options: { codec: slow } });
+    expect(await clock.until(cache.get("k", fresh, () => [1]))).toEqual([1]);
+    expect(await clock.until(cache.get("k", fresh, none))).toEqual([1]);
+  });
+
+  test.each<[string, Codec, unknown]>([
+    ["text", textCodec, 17],
+    ["text", textCodec, "half \ud800"],
+    ["bytes", bytesCodec, "text"],
+    ["json", jsonCodec, undefined],
+    ["deflated json", deflated(), undefined],
+    ["date", dates, "today"],
+  ])("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
+    const { cache, client } = world().process({ options: { codec } });
+    const error = await refusal(cache.set("k", value, fresh), "config");
+    expect(error.message).toBe(`Cannot store "k" as its codec has no form for a value of type ${typeof value}`);
+    expect(client.sent).toEqual([]);
+    await refusal(
+      cache.get("k", fresh, () => value),
+      "config",
+    );
+  });
+
+  test("that cannot write is told apart when the cache is made", () => {
+    const { client } = world().process();
+    const codec = { name: "x" } as unknown as Codec;
+    expect(() => createCache(client, { codec })).toThrow("Cannot use codec.encode as it must be a function");
+  });
+});
+
+describe("deflated", () => {
+  test("compresses above its length, where that is shorter", async () => {
+    const here = world();
+    const { cache } = here.process({ options: { codec: deflated(textCodec, { above: 100 }) } });
+    await cache.set("k", "a".repeat(99), fresh); // 100 with the codec's own letter
+    expect(await stored(here)).toContain(`ps${"a".repeat(99)}`);
+    await cache.set("k", "a".repeat(10_000), fresh);
+    expect((await stored(here)).length).toBeLessThan(100);
+    const noise = Array.from({ length: 400 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7_919) % 20_000))).join("");
+    await cache.set("k", noise, fresh);
+    expect(await stored(here)).toContain(noise);
+    expect(await cache.get("k", fresh, none)).toBe(noise);
+  });
+});
+
+describe("maxLength", () => {
+  test("gives a longer value to its caller, stores nothing, and lets nobody wait", async () => {
+    const { clock, process, slow } = world();
+    const { cache, verbs, events } = process({ options: { maxLength: 100 } });
+    const build = slow(50, "x".repeat(200));
+    const first = cache.getEntry("k", fresh, build);
+    const sameTurn = cache.getEntry("k", fresh, build);
+    for (const read of [first, sameTurn]) {
+      expect(await clock.until(read)).toMatchObject({ value: "x".repeat(200), stored: false });
+    }
+    expect(build.calls).toBe(1);
+    expect(verbs()).toEqual(["elect", "tend"]);
+    expect(events.find(({ type }) => type === "commit-refused")).toMatchObject({ reason: "too-long" });
+    expect(await process().cache.getEntry("k", fresh, () => "short")).toMatchObject({ status: "built", stored: true });
+  });
+
+  test("makes set refuse a longer value before anything is sent", async () => {
+    const { cache, client } = world().process({ options: { maxLength: 100 } });
+    const error = await refusal(cache.set("k", "x".repeat(200), fresh), "config");
+    expect(error.message).toMatch(
+      /^Cannot use the length of the value as it must be 100 at most: current value is 2\d\d$/,
+    );
+    expect(client.sent).toEqual([]);
+  });
+});
+
+describe("negativeMs", () => {
+  const options = { ...fresh, staleMs: 60 * second, negativeMs: second };
+
+  test("serves null for a time of its own, and not beyond", async () => {
+    const { clock, process } = world();
+    const { cache } = process();
+    expect(await cache.getEntry("k", options, () => null)).toMatchObject({ value: null, stored: true });
+    await clock.advance(second - 1);
+    expect(await cache.getEntry("k", options, none)).toMatchObject({ value: null, status: "hit" });
+    await clock.advance(1);
+    expect(await cache.peek("k")).toBeUndefined();
+    expect(await cache.getEntry("k", options, () => "there")).toMatchObject({ value: "there", status: "built" });
+    await clock.advance(59 * second);
+    expect(await cache.getEntry("k", options, none)).toMatchObject({ value: "there", status: "hit" });
+  });
+
+  test("is freshMs where it is not given", async () => {
+    const { clock, process } = world();
+    const { cache } = process();
+    await cache.get("k", fresh, () => null);
+    await clock.advance(59 * second);
+    expect(await cache.get("k", fresh, none)).toBeNull();
+  });
+});
