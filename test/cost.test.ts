@@ -45,6 +45,16 @@ describeRedis("the cost of an operation", () => {
     await count("cache: hit", read);
     await count("cache: set", () => cache.set("a", 43, { freshMs: 60_000 }));
     await count("cache: invalidate", () => cache.invalidate("a"));
+    // While another builds, which the read below does not wait for.
+    const windows = { freshMs: 60_000, staleMs: 60_000 };
+    await cache.set("old", 44, windows);
+    await cache.invalidate("old", { soft: true });
+    await createCache(ioredisClient(redis)).get(
+      "old",
+      { ...windows, waitUntil: () => {} },
+      () => new Promise(() => {}),
+    );
+    await count("cache: an old value", () => cache.get("old", windows, () => 45));
 
     const start = readme.indexOf("| operation |");
     const table = readme.slice(start, readme.indexOf("\n\n", start)).split("\n").slice(2);
@@ -85,6 +95,23 @@ describeRedis("the cost of an operation", () => {
     const [elected, failed] = spent();
     expect(elected).toBe(4);
     expect(failed).toBeLessThanOrEqual(5);
+  });
+
+  test("of an old value is one request, and one behind it for the new one", async () => {
+    const { client, spent } = metered(redis);
+    const cache = createCache(client);
+    const windows = { freshMs: 60_000, staleMs: 60_000 };
+    await cache.set("aged", "old", windows);
+    await cache.invalidate("aged", { soft: true });
+    spent();
+    const work: Promise<unknown>[] = [];
+    const waitUntil = (promise: Promise<unknown>): void => void work.push(promise);
+    expect(await cache.get("aged", { ...windows, waitUntil }, () => "new")).toBe("old");
+    expect(spent()).toEqual([4]);
+    await Promise.all(work);
+    expect(spent()).toEqual([4]);
+    expect(await cache.get("aged", windows, () => "other")).toBe("new");
+    expect(spent()).toEqual([2]);
   });
 
   test("of a late builder's commit is no more, and it brings the newer value along", async () => {
