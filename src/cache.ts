@@ -14,7 +14,7 @@ import { type Environment, systemEnvironment } from "./environment.ts";
 import { cacheKey } from "./keys.ts";
 import { createNode } from "./node.ts";
 import { electScript } from "./scripts/elect.ts";
-import { checkClient, checkFunction, checkName, checkPrefix, invalid } from "./validate.ts";
+import { checkClient, checkFunction, checkName, checkPrefix } from "./validate.ts";
 
 /** A value and where it came from. */
 export interface CacheEntry<T> {
@@ -92,9 +92,8 @@ export interface Cache {
  * ```
  */
 export function createCache(client: CommandClient, options: CacheOptions = {}, environment?: Environment): Cache {
-  const { prefix = "cache", codec = jsonCodec, maxLength = 1_000_000, observe, waitUntil } = options;
+  const { prefix = "cache", codec = jsonCodec, observe, waitUntil } = options;
   checkPrefix(prefix);
-  checkFunction("codec.encode", codec?.encode);
   checkFunction("observe", observe, true);
   checkFunction("waitUntil", waitUntil, true);
   const node = createNode(checkClient(client), 1);
@@ -102,7 +101,7 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
   const begin = (key: string) => {
     const place = { name: key, key: cacheKey(prefix, checkName("key", key)) };
     flights ??= createFlights({
-      ...{ env: environment ?? systemEnvironment(), node, codec, maxLength, observe }, // some runtimes forbid it earlier
+      ...{ env: environment ?? systemEnvironment(), node, codec, observe }, // some runtimes forbid it earlier
       prefix: `c${JSON.stringify([codec.name, codec.version])}`,
     });
     return { ...flights, doing: { ...place, startedAt: flights.context.env.clock.now(), requests: 0 } };
@@ -122,13 +121,12 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
       const { context, doing, detach } = begin(key);
       const lives = livesOf(checkOptions(doing, options));
       const payload = await toPayload(context, key, value);
-      if (payload.length > maxLength) throw invalid("the length of the value", payload.length, `${maxLength} at most`);
       return storeValue(context, doing, payload, lives).finally(() => detach(doing));
     },
-    async invalidate(key, { soft = false } = {}) {
+    async invalidate(key, { soft } = {}) {
       const { context, doing, detach } = begin(key);
       // Also when it is unknown what has happened: later readers join nothing that is under way.
-      await voidEntry(context, doing, soft).finally(() => detach(doing));
+      await voidEntry(context, doing, soft ? 1 : 0).finally(() => detach(doing));
     },
     async peek<T>(key: string) {
       const { context, doing } = begin(key);

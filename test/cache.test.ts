@@ -38,7 +38,7 @@ describe("get", () => {
       const error: unknown = await read().catch((reason: unknown) => reason);
       expect(error).toMatchObject({
         code: "config",
-        message: 'Cannot read "k" as its codec cannot read its entry: invalidate it',
+        message: 'Cannot read "k" as its codec cannot read it: invalidate it',
       });
       expect(JSON.stringify(error)).not.toContain("secret");
     }
@@ -103,8 +103,8 @@ describe("get", () => {
     ],
   ])("refuses %s, and as it is no value, the build has failed", async (_, build) => {
     const { cache, verbs } = world().process();
-    const error = await refusal(cache.get<unknown>("k", fresh, build), "config");
-    expect(error.message).toMatch(/^Cannot store "k" as its codec has no form for a value of type /);
+    const error = await refusal(cache.get<unknown>("k", fresh, build), "build-failed");
+    expect((error.cause as Error).message).toMatch(/^Cannot store "k" as its codec has no form for a value of type /);
     const next = await refusal(
       cache.get("k", fresh, () => 1),
       "build-failed",

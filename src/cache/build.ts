@@ -24,6 +24,7 @@ export type Ask = <Result extends EntryReply>(
 export interface Built {
   readonly payload?: string;
   readonly lives?: readonly number[];
+  readonly hasFailed?: boolean;
   readonly cause?: unknown;
 }
 
@@ -39,9 +40,8 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   const { context, signal } = flight;
   const { clock } = context.env;
   const { reply: won } = elected;
-  const { name, leaseMs, negativeMs, waitUntil } = builder;
-  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000) } = builder;
-  const { hardTimeoutMs = maxHoldMs } = builder;
+  const { name, leaseMs, freshMs, negativeMs = freshMs, waitUntil } = builder;
+  const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000), hardTimeoutMs = maxHoldMs } = builder;
   const endMs = Math.min(hardTimeoutMs, maxHoldMs);
   if (signal.aborted) return {};
 
@@ -64,19 +64,18 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
     serve(flight, elected, true);
     flight.expire();
   });
-  later(endMs, () => flight.abort(failure("timeout", "build", name, `it takes longer than ${endMs} ms`)));
+  later(endMs, () => flight.abort(failure("timeout", "build", name, `it runs for longer than ${endMs} ms`)));
 
   const run = async (): Promise<unknown> => {
-    const stale = won?.payload && (await fromPayload(context, name, won.payload).catch(() => {}));
+    const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
     return builder.build({ signal, fence: won?.attempt ?? 0, stale });
   };
   try {
     const value = await untilAborted(run(), signal);
-    const isNegative = value === null && negativeMs !== undefined;
-    const lives = isNegative ? [negativeMs, negativeMs] : livesOf(builder);
+    const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
     return { payload: await toPayload(context, name, value), lives };
   } catch (cause) {
-    return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { cause };
+    return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
   } finally {
     over.abort();
   }

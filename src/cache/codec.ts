@@ -45,6 +45,6 @@ export async function fromPayload({ codec, prefix }: Writing, name: string, payl
     return await codec.decode(payload.slice(prefix.length));
   } catch {
     // Without the text, which is a value, and without the cause, which may quote it.
-    throw failure("config", "read", name, "its codec cannot read its entry: invalidate it");
+    throw failure("config", "read", name, "its codec cannot read it: invalidate it");
   }
 }

@@ -79,6 +79,29 @@ export function deflated(
   };
 }
 
+/**
+ * Another codec that has no form for a value whose text is longer than this, in UTF-16 units: its build has then failed,
+ * and `set` rejects. Without it the limit is that of Redis: what Redis refuses is given to its caller and not stored.
+ *
+ * @example
+ * ```ts
+ * import { capped, createCache, jsonCodec } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const cache = createCache(memoryClient(), { codec: capped(jsonCodec, 1_000_000) });
+ * console.log(await cache.get("small", { freshMs: 60_000 }, () => "fits")); // fits
+ * ```
+ */
+export function capped(codec: Codec, maxLength: number): Codec {
+  return {
+    ...codec,
+    async encode(value) {
+      const text = await codec.encode(value);
+      return text === undefined || text.length > maxLength ? undefined : text;
+    },
+  };
+}
+
 async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream): Promise<Uint8Array> {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }

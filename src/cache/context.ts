@@ -14,7 +14,6 @@ import type { Writing } from "./codec.ts";
 export interface CacheContext extends Writing {
   readonly env: Environment;
   readonly node: Node;
-  readonly maxLength: number;
   readonly observe: Observer | undefined;
 }
 
@@ -38,19 +37,18 @@ export interface Doing extends Place {
  * here does nothing that the first one did not.
  */
 export async function askEntry<Result extends Verdict>(
-  { env, node }: CacheContext,
+  context: CacheContext,
   doing: Doing,
   script: Script<Result>,
   args: readonly (string | number)[],
+  isLast = false,
 ): Promise<Answer<Result>> {
-  const question = { script, keys: [doing.key], args };
-  for (let isLast = false; ; isLast = true) {
-    const answer = await ask(env, node, question, requestTimeoutMs);
-    doing.requests += answer.requests;
-    // A key of another type: the prefix is not the cache's own.
-    if (answer.kind === "no-vote" && answer.code === "WRONGTYPE") return { ...answer, final: "config" };
-    if (isLast || answer.kind !== "unknown" || answer.retryAfterMs !== undefined) return answer;
-  }
+  const answer = await ask(context.env, context.node, { script, keys: [doing.key], args }, requestTimeoutMs);
+  doing.requests += answer.requests;
+  // A key of another type: the prefix is not the cache's own.
+  if (answer.kind === "no-vote" && answer.code === "WRONGTYPE") return { ...answer, final: "config" };
+  if (isLast || answer.kind !== "unknown" || answer.retryAfterMs) return answer;
+  return askEntry(context, doing, script, args, true);
 }
 
 /** As `askEntry`, for what has no answer but a definite one. @throws LockError "unavailable", "config" */

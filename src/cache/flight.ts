@@ -37,10 +37,9 @@ export interface Flight extends Seat {
   /** Later readers do not join this flight. */
   detach(): void;
   abort(reason?: unknown): void;
-  sitDown(reader: Reader): void;
   /** Those who wait, in the order in which they came. */
-  readers(): readonly Reader[];
-  tell(readers: readonly Reader[], told: Told): void;
+  readonly readers: Set<Reader>;
+  tell(readers: Iterable<Reader>, told: Told): void;
   /** Asks on behalf of a reader, who pays for the requests. */
   ask<Result extends EntryReply>(
     reader: Reader,
@@ -53,7 +52,7 @@ export interface Flight extends Seat {
 
 export function createFlight(context: CacheContext, detach: () => void): Flight {
   const { env } = context;
-  const seated = new Set<Reader>();
+  const readers = new Set<Reader>();
   const stop = new AbortController();
   let asking = false;
   let builder: Reader | undefined;
@@ -70,34 +69,30 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
       detach();
       stop.abort(reason);
     },
-    sitDown(reader) {
-      reader.flight = flight;
-      seated.add(reader);
-    },
-    readers: () => [...seated],
-    tell(readers, told) {
-      for (const reader of readers) {
-        seated.delete(reader);
+    readers,
+    tell(those, told) {
+      for (const reader of those) {
+        readers.delete(reader);
         reader.tell(told);
       }
     },
     leave(reader) {
-      if (reader) seated.delete(reader);
-      if (seated.size === 0 && !flight.isKept) flight.abort();
+      readers.delete(reader as Reader);
+      if (readers.size === 0 && !flight.isKept) flight.abort();
     },
     expire() {
       if (asking) return;
-      for (const reader of seated) {
+      for (const reader of readers) {
         if (reader.isOverdue && reader !== builder) flight.tell([reader], overdue(reader, retryAfterMs));
       }
       flight.leave();
     },
     async ask(reader, script, args) {
-      const asked = [...seated];
+      const asked = [...readers];
       asking = true;
       const answer = await askEntry(context, reader, script, args);
       asking = false;
-      return { ...answer, readers: () => asked.filter((one) => seated.has(one)) };
+      return { ...answer, readers: () => asked.filter((one) => readers.has(one)) };
     },
     waitFor(own, leftMs) {
       builder = own;
@@ -127,8 +122,7 @@ export function serve(flight: Flight, asked: Asked, isFailing = false, but?: Rea
 
 /** Another builds it for longer than this reader waits. */
 function overdue({ name, waitMs }: Reader, retryAfterMs: number | undefined): Told {
-  const reason = "another builds it";
-  const cause = failure("contended", "get", name, reason, { retryAfterMs });
-  const longer = `${reason} for longer than waitMs: current value is ${waitMs}`;
-  return { error: waitMs === 0 ? cause : failure("timeout", "get", name, longer, { retryAfterMs, cause }) };
+  const cause = failure("contended", "get", name, "another builds it", { retryAfterMs });
+  const reason = `another builds it for longer than ${waitMs} ms`;
+  return { error: waitMs ? failure("timeout", "get", name, reason, { retryAfterMs, cause }) : cause };
 }

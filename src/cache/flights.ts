@@ -35,24 +35,27 @@ export function createFlights(context: CacheContext): Flights {
     const { key } = first;
     const joined = open.get(key);
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
-    for (const reader of readers) flight.sitDown(reader);
+    for (const reader of readers) {
+      reader.flight = flight;
+      flight.readers.add(reader);
+    }
     flight.hasWaited ||= hasWaited;
     if (joined !== undefined) return;
     if (!host.isolatesRequests) open.set(key, flight);
     const fly = async (): Promise<void> => {
       await null; // whoever calls in this same turn sits down in time for the first question
-      await readEntry(flight).catch((error: unknown) => flight.tell(flight.readers(), { error }));
+      await readEntry(flight).catch((error: unknown) => flight.tell(flight.readers, { error }));
       flight.detach();
-      seat(flight.readers(), flight.hasWaited); // they may not take what there was, and ask again, together
+      seat([...flight.readers], flight.hasWaited); // they may not take what there was, and ask again, together
     };
-    void settle({ waitUntil: first.waitUntil }, fly());
+    void settle(first, fly());
   };
 
   return {
     context,
     async read(call) {
       const { name, signal, waitMs } = call;
-      const reader: Reader = { ...call, isOverdue: waitMs === 0, tell: () => {} };
+      const reader: Reader = { ...call, tell: () => {} };
       const told = new Promise<Told>((resolve) => {
         reader.tell = resolve;
       });

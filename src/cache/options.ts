@@ -20,17 +20,11 @@ export interface CacheOptions {
    */
   readonly prefix?: string | undefined;
   /**
-   * How values are written. The package has `textCodec`, `bytesCodec` and `deflated` besides JSON.
+   * How values are written. The package has `textCodec`, `bytesCodec`, `deflated` and `capped` besides JSON.
    *
    * @default {JSON}
    */
   readonly codec?: Codec | undefined;
-  /**
-   * How long a value may be as its codec writes it, in UTF-16 units. A longer one is given to its caller, and not stored.
-   *
-   * @default {1_000_000}
-   */
-  readonly maxLength?: number | undefined;
   /** Receives every event. */
   readonly observe?: Observer | undefined;
   /**
@@ -65,7 +59,8 @@ export interface StoreOptions {
 /** Settings of a read. */
 export interface GetOptions extends StoreOptions {
   /**
-   * How long `null`, which says that there is no such thing, is served instead, in ms; it is of no use afterwards.
+   * How long `null`, which says that there is no such thing, is served, in ms. It is of no use afterwards, so nobody is
+   * given it as an old value.
    *
    * @default {freshMs}
    */
@@ -103,7 +98,7 @@ export interface GetOptions extends StoreOptions {
    */
   readonly waitMs?: number | undefined;
   /**
-   * When Redis gives no definite answer: "build" without storing, one build at a time in this process, or
+   * When Redis gives no definite answer: "build" without storing, one build at a time for a key in this process, or
    * "throw" the error "unavailable".
    *
    * @default {"build"}
@@ -118,28 +113,29 @@ export interface GetOptions extends StoreOptions {
 /** Makes a value: from the database, an API, or wherever it comes from. */
 export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
 
-/** The least of each duration. */
-const leastMs = {
-  ...{ freshMs: 1, staleMs: 0, errorMs: 0, negativeMs: 0, leaseMs: 10, waitMs: 0 },
-  ...{ maxHoldMs: 0, softTimeoutMs: 0, hardTimeoutMs: 0 },
+/** Of each duration its least, and its default where that holds everywhere. */
+const durations: Readonly<Record<string, readonly [least: number, usual?: number]>> = {
+  ...{ freshMs: [1], staleMs: [0, 0], errorMs: [0, 0], negativeMs: [0], leaseMs: [10, 10_000], waitMs: [0, 10_000] },
+  ...{ maxHoldMs: [0], softTimeoutMs: [0], hardTimeoutMs: [0] },
 };
 
 /** What a caller asks for, with the defaults that hold everywhere. @throws LockError "config" */
 export function checkOptions<Call extends Doing>(
   call: Call,
-  options: Partial<GetOptions> = {},
+  options: Partial<GetOptions> | undefined,
   waitUntil?: WaitUntil,
 ): Call & Wanted {
-  const defaults = { staleMs: 0, errorMs: 0, leaseMs: 10_000, waitMs: 10_000, onRedisDown: "build", waitUntil };
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const wanted = { ...defaults, ...(Object.fromEntries(given) as unknown as Wanted), ...call };
-  for (const [option, least] of Object.entries(leastMs)) {
-    const value = wanted[option as keyof typeof leastMs];
-    if (value !== undefined || least === 1) checkDuration(option, value as number, least);
+  const wanted = { ...options, ...call } as Call & { -readonly [Option in keyof Wanted]: Wanted[Option] };
+  wanted.onRedisDown ??= "build";
+  wanted.waitUntil ??= waitUntil;
+  for (const [name, [least, usual]] of Object.entries(durations)) {
+    const option = name as "leaseMs";
+    wanted[option] ??= usual as number;
+    if (least === 1 || wanted[option] !== undefined) checkDuration(option, wanted[option], least);
   }
   checkSignal(wanted.signal);
   checkFunction("waitUntil", wanted.waitUntil, true);
-  if (!/^(build|throw)$/.test(wanted.onRedisDown))
+  if (wanted.onRedisDown !== "build" && wanted.onRedisDown !== "throw")
     throw invalid("onRedisDown", wanted.onRedisDown, '"build" or "throw"');
   return wanted;
 }

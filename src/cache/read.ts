@@ -24,7 +24,7 @@ export async function readEntry(flight: Flight): Promise<void> {
   const { context, token } = flight;
   const { env, node, prefix } = context;
   for (let sleeps = 0; ; sleeps += 1) {
-    const [reader] = flight.readers();
+    const [reader] = flight.readers;
     if (reader === undefined) return;
     const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, reader.staleMs]);
     const { reply } = elected;

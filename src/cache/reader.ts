@@ -33,7 +33,7 @@ export interface Wanted {
   readonly waitMs: number;
   readonly onRedisDown: "build" | "throw";
   readonly signal?: Signal | undefined;
-  readonly waitUntil?: WaitUntil | undefined;
+  readonly waitUntil: WaitUntil | undefined;
 }
 
 /** What a value is stored with: how long it is fresh, and of use. */
@@ -64,7 +64,7 @@ export interface Seat {
 export interface Reader extends Wanted, Doing {
   build(context: BuildContext): unknown;
   /** Its `waitMs` is over: it takes what a request under way brings, and waits for no build but its own. */
-  isOverdue: boolean;
+  isOverdue?: boolean;
   flight?: Seat;
   /** Only the first call counts. */
   tell(told: Told): void;

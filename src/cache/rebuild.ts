@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { failure, isLockError, type LockErrorDetails } from "../errors.ts";
+import { failure, type LockErrorDetails } from "../errors.ts";
 import { tooFewAnswers } from "../node.ts";
 import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
@@ -29,10 +29,10 @@ import type { Reader, Told } from "./reader.ts";
  */
 export async function rebuild(flight: Flight, asker: Reader, elected: Asked<ElectReply>): Promise<void> {
   const { context } = flight;
-  const { prefix, maxLength } = context;
+  const { prefix } = context;
   const { reply: won } = elected;
   if (!won) refuse(flight, asker, elected);
-  const [builder = asker] = flight.readers();
+  const [builder = asker] = flight.readers;
   const { staleMs, waitUntil } = builder;
   const fence = won?.attempt ?? 0;
   const say = (event: EventBody, asked: Asked = elected): void => report(context, event, builder, asked);
@@ -41,48 +41,43 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
 
   if (won) say({ type: "elected", fence });
   if (won?.payload) {
-    flight.isKept = waitUntil !== undefined;
+    flight.isKept = !!waitUntil;
     if (won.ageMs < staleMs) flight.detach(); // later readers look for themselves, and are given the old value
   }
   serve(flight, elected, false, flight.isKept ? undefined : builder);
   flight.waitFor(builder); // gives up where nobody is left
-  const early = flight.readers();
+  const early = [...flight.readers];
   const built = await runBuild(flight, builder, elected, ask);
 
-  const { payload, lives = [], cause } = built;
-  const isBuilt = payload !== undefined;
-  const keeps = isBuilt && payload.length <= maxLength;
-  const asked = keeps ? await ask(commitScript, payload, ...lives) : await ask(tendScript, "cause" in built ? -1 : 0);
+  const { payload, lives = [], hasFailed, cause } = built;
+  const asked = payload ? await ask(commitScript, payload, ...lives) : await ask(tendScript, hasFailed ? -1 : 0);
   const reply = asked?.reply;
   const stands = reply?.type === "stored" || reply?.type === "failed";
   const retryAfterMs = reply?.leftMs;
-  if (isBuilt) {
+  if (payload) {
     // Redis has said that it stores nothing, so nobody else needs to wait for this election.
     if (asked?.kind === "no-vote" && !asked.final) await ask(tendScript, 0);
-    if (reply && !stands) say({ type: "commit-refused", fence, reason: keeps ? reply.type : "too-long" }, asked);
+    if (reply && !stands) say({ type: "commit-refused", fence, reason: reply.type }, asked);
     say({ type: "built", fence, stored: stands }, asked);
-  } else if ("cause" in built) say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
+  } else if (hasFailed) say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
   else return;
 
-  if (asked && reply) serve(flight, asked, !isBuilt);
-  else if (!isBuilt) serve(flight, elected, true);
-  const told = (status: "built" | "waited", details: LockErrorDetails): Told =>
-    isBuilt ? { payload, status, fence, stored: stands } : failed(builder, { ...details, retryAfterMs });
-  flight.tell([builder], told("built", { cause }));
-  flight.tell(asked && stands ? asked.readers() : reply && keeps ? [] : early, told("waited", {}));
+  if (asked && reply) serve(flight, asked, !payload);
+  else if (!payload) serve(flight, elected, true);
+  const told = (status: "built" | "waited"): Told =>
+    payload ? { payload, status, fence, stored: stands } : failed(builder, { cause, retryAfterMs });
+  flight.tell([builder], told("built"));
+  flight.tell(asked && stands ? asked.readers() : reply && payload ? [] : early, told("waited"));
 }
 
-/** That the build failed: for its own caller with the cause, which is the error where it is a mistake in the code. */
+/** That the build failed: for its own caller with the cause. */
 export function failed({ name }: Reader, details: LockErrorDetails): Told {
-  const { cause } = details;
-  return {
-    error: isLockError(cause, "config") ? cause : failure("build-failed", "get", name, "its build failed", details),
-  };
+  return { error: failure("build-failed", "get", name, "its build failed", details) };
 }
 
 /** Refuses those who do not build without Redis. */
 function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
   const error = tooFewAnswers("get", name, [elected]);
-  const refused = flight.readers().filter(({ onRedisDown }) => error.code === "config" || onRedisDown === "throw");
+  const refused = [...flight.readers].filter(({ onRedisDown }) => error.code === "config" || onRedisDown === "throw");
   flight.tell(refused, { error });
 }

@@ -6,7 +6,7 @@
 
 /** What the server said of the build elsewhere. */
 export interface Hint {
-  /** What is left of the builder's lease. */
+  /** What is left of the builder's lease: above 0. */
   readonly leftMs: number;
   /** How long the build has run. */
   readonly elapsedMs: number;
@@ -38,5 +38,5 @@ export function lookAgainMs(
   if (usualMs === 0) ms = Math.min(500, 100 * 2 ** sleeps);
   else if (etaMs <= 0) ms = Math.min(500, Math.max(25, elapsedMs / 2));
   else if (etaMs > 500 && sleeps === 0) ms = Math.max(500, etaMs / 2);
-  return Math.min(ms, Math.max(0, leftMs) + chance * 50);
+  return Math.min(ms, leftMs + chance * 50);
 }

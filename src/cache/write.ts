@@ -9,9 +9,6 @@ import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
 import { type CacheContext, type Doing, demand, report } from "./context.ts";
 
-/** How long others wait for the second request of a `set` that never comes. */
-const setLeaseMs = 10_000;
-
 /**
  * Stores a value: an election that is always won, so that no build under way can store what is older, and its commit.
  * Two requests, so that a late copy of the first does not bring the value back after an invalidation.
@@ -27,13 +24,14 @@ export async function storeValue(
 ): Promise<boolean> {
   const { env, prefix } = context;
   const token = newToken(env.random);
-  const { reply: won } = await demand("set", context, doing, electScript, [token, setLeaseMs, prefix, 2]);
+  // Others wait for 10 s for a second request that never comes.
+  const { reply: won } = await demand("set", context, doing, electScript, [token, 10_000, prefix, 2]);
   const args = [token, `${won.attempt}`, prefix, payload, ...lives];
   return (await demand("set", context, doing, commitScript, args)).reply.type === "stored";
 }
 
 /** Voids what stands and every election: no value built before this is stored after it, nor served as fresh. */
-export async function voidEntry(context: CacheContext, doing: Doing, soft: boolean): Promise<void> {
-  const answer = await demand("invalidate", context, doing, invalidateScript, [Number(soft)]);
+export async function voidEntry(context: CacheContext, doing: Doing, mode: 0 | 1): Promise<void> {
+  const answer = await demand("invalidate", context, doing, invalidateScript, [mode]);
   report(context, { type: answer.reply.type, fence: answer.reply.attempt }, doing, answer);
 }

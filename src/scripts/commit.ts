@@ -16,17 +16,14 @@ export type CommitReply = EntryReply<"stored" | "gone" | "invalidated" | "supers
  *
  * How long builds take is learnt fast when they are fast and slowly when slow, or one slow build taxes all later waits.
  */
-export const commitScript: Script<CommitReply> = entryScript(
-  ["stored", "gone", "invalidated", "superseded"],
-  `
-local fence, d, took = tonumber(ARGV[2]), n('d'), math.max(1, now - n('ls'))
+export const commitScript: Script<CommitReply> = entryScript(`
+local fence, d, took = tonumber(ARGV[2]), n('d'), now - n('ls') + 1
 if h.f == ARGV[2] then return r('stored', 0) end
 if not mine then
   if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end
   local why = not h.lf and 'gone' or n('fl') > fence and 'invalidated' or 'superseded'
   return r(why, 0, n('f') > fence and now < n('fu') and known(ARGV[3]))
 end
-if n('ls') > 0 then d = d == 0 and took or took < d and (d + took) / 2 or 0.7 * d + 0.3 * took end
+if n('ls') > 0 then d = d > 0 and d + (took - d) * (took < d and 0.5 or 0.3) or took end
 w('p', ARGV[4], 'f', ARGV[2], 'fu', s(now + ARGV[5]), 'xu', s(now + ARGV[6]), 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0')
-return r('stored', 0)`,
-);
+return r('stored', 0)`);

@@ -15,9 +15,7 @@ export type ElectReply = EntryReply<"none" | "won" | "hit" | "busy" | "back-off"
  * Replies as in EntryReply. The payload comes with "hit", "won", "none" and "back-off" if there is one, with "busy" if
  * it is not too old. A hit writes nothing.
  */
-export const electScript: Script<ElectReply> = entryScript(
-  ["none", "won", "hit", "busy", "back-off"],
-  `
+export const electScript: Script<ElectReply> = entryScript(`
 local left, age, p = n('lu') - now, now - n('fu'), known(ARGV[3])
 if left > 0 and h.t == ARGV[1] then return r('won', left, p) end
 if ARGV[4] ~= '2' then
@@ -27,5 +25,4 @@ if ARGV[4] ~= '2' then
   if now < n('bu') then return r('back-off', n('bu') - now, p) end
 end
 w('t', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + ARGV[2]))
-return r('won', n('lu') - now, p)`,
-);
+return r('won', n('lu') - now, p)`);

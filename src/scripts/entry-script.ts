@@ -25,17 +25,16 @@ export interface EntryReply<Type extends string = string> {
   readonly payload: string;
 }
 
-/** A script on an entry, of which the words are all that it may reply. */
-export function entryScript<Type extends string>(words: readonly Type[], source: string): Script<EntryReply<Type>> {
+/** A script on an entry. Any reply of this shape is one of its own: a word, a payload or nothing, and six integers. */
+export function entryScript<Type extends string>(source: string): Script<EntryReply<Type>> {
   return {
     source: entryPrelude + source,
     decode(reply: Reply) {
-      const [word, payload, ...rest] = Array.isArray(reply) ? reply : [];
-      const type = words.find((known) => known === word);
+      const [type, payload, ...rest] = Array.isArray(reply) ? reply : [];
       const numbers = rest.map(Number); // some clients give integers as decimal strings, and 0 as null
-      if (!type || numbers.length !== 6 || !numbers.every(Number.isInteger)) return undefined;
+      if (typeof type !== "string" || numbers.length !== 6 || !numbers.every(Number.isInteger)) return undefined;
       const [attempt = 0, fence = 0, leftMs = 0, ageMs = 0, elapsedMs = 0, usualMs = 0] = numbers;
-      return { type, payload: payload ? `${payload}` : "", attempt, fence, leftMs, ageMs, elapsedMs, usualMs };
+      return { type: type as Type, payload: `${payload || ""}`, attempt, fence, leftMs, ageMs, elapsedMs, usualMs };
     },
   };
 }

@@ -13,9 +13,7 @@ import { type EntryReply, entryScript } from "./entry-script.ts";
  * The deletion comes first and is enough for safety, so that a server that is out of memory invalidates too: what is
  * written after it names the reason to a builder that comes too late, and keeps the duration that waiters go by.
  */
-export const invalidateScript: Script<EntryReply<"invalidated">> = entryScript(
-  ["invalidated"],
-  `
+export const invalidateScript: Script<EntryReply<"invalidated">> = entryScript(`
 local fu, d = s(math.min(n('fu'), now)), s(n('d'))
 if ARGV[1] == '1' then
   redis.call('HDEL', KEYS[1], 'fu', 'lu', 'e', 'bu')
@@ -25,5 +23,4 @@ else
   h, fu = {}, '0'
 end
 pcall(w, 'lf', f, 'fl', f, 'fu', fu, 'd', d)
-return r('invalidated', 0)`,
-);
+return r('invalidated', 0)`);

@@ -18,9 +18,7 @@ export type TendReply = EntryReply<"renewed" | "failed" | "over">;
  *
  * Deletes before it writes: a server that is out of memory must not keep an election that is over.
  */
-export const tendScript: Script<TendReply> = entryScript(
-  ["renewed", "failed", "over"],
-  `
+export const tendScript: Script<TendReply> = entryScript(`
 local lease = tonumber(ARGV[4])
 if not mine then return r('over', 0) end
 if lease > 0 then
@@ -32,5 +30,4 @@ h.lu = nil
 if lease == 0 then return r('over', 0) end
 local wait = math.min(30000, 1000 * 2 ^ n('e'))
 w('e', s(n('e') + 1), 'bu', s(now + wait))
-return r('failed', wait, known(ARGV[3]))`,
-);
+return r('failed', wait, known(ARGV[3]))`);

@@ -81,7 +81,7 @@ describe("hardTimeoutMs", () => {
     const error = await refusal(clock.until(read), "build-failed");
     expect(clock.monotonic).toBe(1_000 + 300);
     expect(error).toMatchObject({ retryAfterMs: second, cause: { code: "timeout" } });
-    expect(error.cause).toMatchObject({ message: 'Cannot build "k" as it takes longer than 300 ms' });
+    expect(error.cause).toMatchObject({ message: 'Cannot build "k" as it runs for longer than 300 ms' });
     expect(reason).toBe(error.cause);
     expect(verbs()).toEqual(["elect", "tend"]);
     await refusal(

@@ -1,8 +1,7 @@
 /** How values are written: codecs and their versions, compression, what is too long, and what says that there is none. */
 import { describe, expect, test } from "vitest";
 import { type Codec, jsonCodec } from "../../src/cache/codec.ts";
-import { bytesCodec, deflated, textCodec } from "../../src/cache/codecs.ts";
-import { createCache } from "../../src/cache.ts";
+import { bytesCodec, capped, deflated, textCodec } from "../../src/cache/codecs.ts";
 import { refusal, type World, world } from "./world.ts";
 
 const second = 1_000;
@@ -70,11 +69,13 @@ describe("27: a codec", () => {
     await here.process().cache.set("k", "old", windows);
     await here.clock.advance(2 * second);
     const { cache } = here.process({ options: { codec: { ...jsonCodec, version: 2 } } });
+    const handed: unknown[] = [];
     const failing = ({ stale }: { readonly stale: unknown }): never => {
-      expect(stale).toBeUndefined();
+      handed.push(stale);
       throw new Error("no");
     };
     await refusal(cache.get("k", windows, failing), "build-failed");
+    expect(handed).toEqual([undefined]);
   });
 
   test("may be asynchronous", async () => {
@@ -101,16 +102,11 @@ describe("27: a codec", () => {
     const error = await refusal(cache.set("k", value, fresh), "config");
     expect(error.message).toBe(`Cannot store "k" as its codec has no form for a value of type ${typeof value}`);
     expect(client.sent).toEqual([]);
-    await refusal(
+    const failed = await refusal(
       cache.get("k", fresh, () => value),
-      "config",
+      "build-failed",
     );
-  });
-
-  test("that cannot write is told apart when the cache is made", () => {
-    const { client } = world().process();
-    const codec = { name: "x" } as unknown as Codec;
-    expect(() => createCache(client, { codec })).toThrow("Cannot use codec.encode as it must be a function");
+    expect(failed.cause).toEqual(error);
   });
 });
 
@@ -129,29 +125,25 @@ describe("deflated", () => {
   });
 });
 
-describe("maxLength", () => {
-  test("gives a longer value to its caller, stores nothing, and lets nobody wait", async () => {
-    const { clock, process, slow } = world();
-    const { cache, verbs, events } = process({ options: { maxLength: 100 } });
-    const build = slow(50, "x".repeat(200));
-    const first = cache.getEntry("k", fresh, build);
-    const sameTurn = cache.getEntry("k", fresh, build);
-    for (const read of [first, sameTurn]) {
-      expect(await clock.until(read)).toMatchObject({ value: "x".repeat(200), stored: false });
-    }
-    expect(build.calls).toBe(1);
-    expect(verbs()).toEqual(["elect", "tend"]);
-    expect(events.find(({ type }) => type === "commit-refused")).toMatchObject({ reason: "too-long" });
-    expect(await process().cache.getEntry("k", fresh, () => "short")).toMatchObject({ status: "built", stored: true });
+describe("capped", () => {
+  const options = { codec: capped(textCodec, 100) };
+
+  test("stores what is no longer than that, and reads and is read by the codec itself", async () => {
+    const here = world();
+    const long = "x".repeat(99); // and one for the codec's own letter
+    await here.process({ options }).cache.set("k", long, fresh);
+    expect(await here.process({ options: { codec: textCodec } }).cache.get("k", fresh, none)).toBe(long);
   });
 
-  test("makes set refuse a longer value before anything is sent", async () => {
-    const { cache, client } = world().process({ options: { maxLength: 100 } });
-    const error = await refusal(cache.set("k", "x".repeat(200), fresh), "config");
-    expect(error.message).toMatch(
-      /^Cannot use the length of the value as it must be 100 at most: current value is 2\d\d$/,
-    );
+  test("has no form for what is longer: set rejects, and a build has failed", async () => {
+    const { cache, client } = world().process({ options });
+    await refusal(cache.set("k", "x".repeat(100), fresh), "config");
     expect(client.sent).toEqual([]);
+    const error = await refusal(
+      cache.get("k", fresh, () => "x".repeat(100)),
+      "build-failed",
+    );
+    expect(error.cause).toMatchObject({ code: "config" });
   });
 });
 

@@ -518,8 +518,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/cache/flight.ts",
-        find: "asked.filter((one) => seated.has(one))",
-        replace: "[...seated]",
+        find: "asked.filter((one) => readers.has(one))",
+        replace: "[...readers]",
       },
     ],
     profile: "cache",
