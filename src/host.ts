@@ -15,3 +15,18 @@ export function currentHost(): Host {
   const { navigator } = globalThis as { navigator?: { userAgent?: string } };
   return { isolatesRequests: navigator?.userAgent === "Cloudflare-Workers" };
 }
+
+/** Carries a value along with all that a task starts. */
+export interface AsyncContext<T> {
+  run<Result>(value: T, task: () => Result): Result;
+  getStore(): T | undefined;
+}
+
+/** One that is empty at first; undefined where the runtime has none. */
+export function createAsyncContext<T>(): AsyncContext<T> | undefined {
+  const { process } = globalThis as {
+    process?: { getBuiltinModule?(name: string): { AsyncLocalStorage: new () => AsyncContext<T> } | undefined };
+  };
+  const hooks = process?.getBuiltinModule?.("node:async_hooks"); // never an import: not every runtime has it
+  return hooks && new hooks.AsyncLocalStorage();
+}

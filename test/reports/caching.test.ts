@@ -8,6 +8,7 @@ import { describe, expect, test } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restClient } from "../../adapters/rest.ts";
 import type { BuildContext } from "../../src/cache/reader.ts";
+import { detectReentry } from "../../src/cache/reentry.ts";
 import { createCache } from "../../src/cache.ts";
 import { refusal, type World, world } from "../cache/world.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
@@ -96,9 +97,11 @@ describe("M04 a builder dies, and waiters hang", () => {
         stdio: ["ignore", "pipe", "inherit"],
       });
       parts.defer(() => void child.kill("SIGKILL"));
-      await new Promise((resolve) => child.stdout.once("data", resolve));
+      const closed = new Promise((resolve) => child.once("close", resolve));
+      const building = new Promise((resolve) => child.stdout.once("data", resolve));
+      expect(String(await Promise.race([building, closed]))).toBe("building");
       child.kill("SIGKILL");
-      await new Promise((resolve) => child.once("close", resolve));
+      await closed;
       const redis = new Redis(server.port, "127.0.0.1");
       parts.defer(() => redis.disconnect());
       const cache = createCache(ioredisClient(redis));
@@ -199,10 +202,19 @@ describe("M06 a slow builder overwrites a newer value, or brings a deleted one b
 });
 
 describe("M07 a factory asks for its own key", () => {
-  test("M07 and is told so when its waitMs is over, long before the lease", async () => {
+  const options = { ...fresh, leaseMs: minute };
+
+  test("M07 and is refused at once, with what is wrong", async () => {
+    const { clock, process } = world();
+    const cache = detectReentry(process().cache);
+    const read = cache.get("k", options, () => cache.get("k", options, () => 1));
+    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "config", lockName: "k" });
+    expect(clock.monotonic).toBe(1_000);
+  });
+
+  test("M07 without the detection it is told so when its waitMs is over, long before the lease", async () => {
     const { clock, process } = world();
     const { cache } = process();
-    const options = { ...fresh, leaseMs: minute };
     const read = cache.get("k", options, () => cache.get("k", { ...options, waitMs: 100 }, () => 1));
     expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout", lockName: "k" });
     expect(clock.monotonic).toBe(1_000 + 100);
