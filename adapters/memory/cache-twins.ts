@@ -37,7 +37,7 @@ export const commit: Twin = (redis, entry, token, fence, codec, payload, freshMs
     if (get("t") === token) deleteFields(redis, entry, "lu");
     return refusal;
   }
-  const usual = n("ls") > 0 ? usualMs(n("d"), Math.max(1, now - n("ls"))) : n("d");
+  const usual = n("ls") > 0 ? usualMs(n("d"), now - n("ls") + 1) : n("d");
   const [fu, xu] = [now + Number(freshMs), now + Number(usefulMs)];
   write({ p: payload, f: fence, fu, xu, d: usual, lu: 0, e: 0, bu: 0 });
   return reply("stored", 0, null);

@@ -26,7 +26,8 @@ export async function readEntry(flight: Flight): Promise<void> {
   for (let sleeps = 0; ; sleeps += 1) {
     const [reader] = flight.readers;
     if (reader === undefined) return;
-    const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, reader.staleMs]);
+    const oldestMs = Math.max(...[...flight.readers].map(({ staleMs }) => staleMs));
+    const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, oldestMs]);
     const { reply } = elected;
     if (reply === undefined || reply.type === "won") return rebuild(flight, reader, elected);
     const { type, leftMs } = reply;
@@ -34,9 +35,8 @@ export async function readEntry(flight: Flight): Promise<void> {
     serve(flight, elected, isFailing);
     if (type === "hit") return;
     if (isFailing) return flight.tell(elected.readers(), failed(reader, { retryAfterMs: leftMs }));
-    const roundTripMs = node.trip.smoothedMs ?? elected.ms;
     flight.waitFor(undefined, leftMs);
-    const ms = lookAgainMs(reply, sleeps, roundTripMs, uniform(env.random, 0, 1));
+    const ms = lookAgainMs(reply, sleeps, node.trip.smoothedMs ?? elected.ms, uniform(env.random, 0, 1));
     await sleep(env.clock, ms, flight.signal).catch(() => {}); // nobody is left
   }
 }

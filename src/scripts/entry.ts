@@ -40,4 +40,4 @@ local function r(word, ms, p)
 end
 local f = s(math.max(us, n('lf') + 1))
 local mine = h.t == ARGV[1] and h.lf == ARGV[2] and n('lu') > 0
-`.trim();
+`;

@@ -65,6 +65,37 @@ describe("within staleMs", () => {
     await building;
   });
 
+  test("a reader gets it at once while another process builds, also where one that asked with it takes none", async () => {
+    const { clock, process, slow } = await aged(stale);
+    const building = process().cache.getEntry("k", stale, slow(300, "new"));
+    await clock.advance(100);
+    const { cache, verbs } = process();
+    const strict = cache.getEntry("k", { freshMs: second }, slow(300, "other"));
+    const sameTurn = cache.getEntry("k", stale, slow(300, "other"));
+    const started = clock.monotonic;
+    expect(await clock.until(sameTurn)).toMatchObject({ value: "old", status: "stale" });
+    expect(clock.monotonic).toBe(started);
+    expect(verbs()).toEqual(["elect"]);
+    expect(await clock.until(strict)).toMatchObject({ value: "new", status: "waited" });
+    await building;
+  });
+
+  test("22: a build behind a response that is cut off is taken over when its lease is over", async () => {
+    const { clock, process, slow } = await aged(stale);
+    const cut = process({ options: keeps, faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
+    expect(await cut.cache.get("k", { ...stale, leaseMs: second }, () => new Promise(() => {}))).toBe("old");
+    const { cache } = process({ options: keeps });
+    const build = slow(10, "new");
+    await clock.advance(second - 1);
+    expect(await cache.get("k", stale, build)).toBe("old");
+    expect(build.calls).toBe(0);
+    await clock.advance(1);
+    expect(await cache.get("k", stale, build)).toBe("old");
+    await clock.advance(10);
+    expect(build.calls).toBe(1);
+    expect(await cache.get("k", stale, build)).toBe("new");
+  });
+
   test("a build is handed the old value", async () => {
     const { process } = await aged(stale);
     expect(await process().cache.get("k", stale, (context) => `${String(context.stale)}er`)).toBe("older");
