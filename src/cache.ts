@@ -46,7 +46,7 @@ export interface Cache {
   /**
    * The value under a key: stored, or built by this call, or by another that this one waits for.
    *
-   * @throws LockError "build-failed" (the cause is the build's own error, where it was this call's build), "timeout" or
+   * @throws LockError "build-failed" (the cause is the build's own error, where it ran in this process), "timeout" or
    * "contended" when another builds for longer than `waitMs`, "unavailable", "aborted", "config"
    */
   get<T>(key: string, options: GetOptions, build: Build<T>): Promise<T>;
@@ -75,8 +75,8 @@ export interface Cache {
  * Creates a guarded cache on one Redis. Sends nothing yet.
  *
  * Promised: a value is stored only by a build that is still the elected one, so one that began before an invalidation
- * is never stored after it, nor over a newer value. On a healthy Redis at most one build a key runs at a time, unless it
- * outlives its lease. Not promised: that a build runs once; a lost lease, an eviction or a failover can start another.
+ * is never stored after it, nor over a newer value. On a healthy Redis at most one build a key runs at a time: it is
+ * renewed while it runs. Not promised: that a build runs once; a lost lease, an eviction or a failover can start another.
  *
  * @throws LockError "config" when an option is out of bounds or the client is none
  *
