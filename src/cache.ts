@@ -101,7 +101,10 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
   const begin = (key: string) => {
     const place = { name: key, key: cacheKey(prefix, checkName("key", key)) };
     flights ??= createFlights({
-      ...{ env: environment ?? systemEnvironment(), node, codec, observe }, // some runtimes forbid it earlier
+      env: environment ?? systemEnvironment(), // some runtimes forbid it earlier
+      node,
+      codec,
+      observe,
       prefix: `c${JSON.stringify([codec.name, codec.version])}`,
     });
     return { ...flights, doing: { ...place, startedAt: flights.context.env.clock.now(), requests: 0 } };

@@ -115,8 +115,15 @@ export type Build<T> = (context: BuildContext) => T | PromiseLike<T>;
 
 /** Of each duration its least, and its default where that holds everywhere. */
 const durations: Readonly<Record<string, readonly [least: number, usual?: number]>> = {
-  ...{ freshMs: [1], staleMs: [0, 0], errorMs: [0, 0], negativeMs: [0], leaseMs: [10, 10_000], waitMs: [0, 10_000] },
-  ...{ maxHoldMs: [0], softTimeoutMs: [0], hardTimeoutMs: [0] },
+  freshMs: [1],
+  staleMs: [0, 0],
+  errorMs: [0, 0],
+  negativeMs: [0],
+  leaseMs: [10, 10_000],
+  waitMs: [0, 10_000],
+  maxHoldMs: [0],
+  softTimeoutMs: [0],
+  hardTimeoutMs: [0],
 };
 
 /** What a caller asks for, with the defaults that hold everywhere. @throws LockError "config" */
