@@ -46,7 +46,15 @@ export function checkClient(client: CommandClient): CommandClient {
   const has = (method: string): boolean => typeof client === "object" && typeof Object(client)[method] === "function";
   if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
   // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
-  const factory = has("call") ? "ioredis" : has("sendCommand") ? "nodeRedis" : has("exec") ? "upstash" : "rest";
+  const factory = has("call")
+    ? "ioredis"
+    : has("sendCommand")
+      ? "nodeRedis"
+      : has("exec")
+        ? "upstash"
+        : has("send")
+          ? "bun"
+          : "rest";
   throw configError("the client", `wrapped, as by ${factory}Client`, typeof client);
 }
 

@@ -1,7 +1,7 @@
 /** Holds the documents to the code: every snippet compiles and runs, and what they list is what there is. */
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,6 +15,8 @@ import { describeRedis, redisInstalled, startRestRedis } from "./support/redis.t
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
+const bun = join(root, "node_modules/.bin/bun");
+const bunTypes = "test/support/bun.d.ts";
 const pages = readdirSync(join(root, "docs")).flatMap((file) => (file.endsWith(".md") ? `docs/${file}` : []));
 const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/task-coordinator/README.md", ...pages];
 const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
@@ -66,7 +68,7 @@ test("all snippets compile, by the package's name", async () => {
 
 describeRedis("against a real Redis, over REST and TCP, the snippet", () => {
   test.each(snippets)("$name runs, and prints what it says", async (snippet) => {
-    const { stdout } = await runSnippet(fileOf(snippet));
+    const { stdout } = await runSnippet(fileOf(snippet), /from "bun"/.test(snippet.code) ? bun : undefined);
     const printed = stdout.trimEnd().split("\n");
     for (const [index, said] of snippet.prints.entries()) {
       if (said !== undefined) expect(printed[index]?.replaceAll("'", '"')).toBe(said.replaceAll("'", '"'));
@@ -146,6 +148,7 @@ async function snippetProject(): Promise<string> {
     await symlink(name === manifest.name ? root : join(root, "node_modules", name), link);
   }
   for (const snippet of snippets) await writeFile(join(project, fileOf(snippet)), snippet.code);
+  await copyFile(join(root, bunTypes), join(project, "bun.d.ts"));
   const compilerOptions = {
     target: "es2022",
     lib: ["ES2023", "ESNext.Disposable", "DOM", "DOM.Iterable"],
@@ -160,15 +163,16 @@ async function snippetProject(): Promise<string> {
     skipLibCheck: true,
     noEmit: true,
   };
-  const files = snippets.map(fileOf);
+  const files = ["bun.d.ts", ...snippets.map(fileOf)];
   await writeFile(join(project, "package.json"), '{ "type": "module" }');
   await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
   return project;
 }
 
-function runSnippet(file: string): Promise<{ stdout: string }> {
+/** In Node, or in Bun where the snippet is for Bun alone. */
+function runSnippet(file: string, runtime = process.execPath): Promise<{ stdout: string }> {
   const runner = join(root, "test/docs/run-snippet.ts");
-  return run(process.execPath, ["--conditions=leasehold-source", runner, join(folder, file)], {
+  return run(runtime, ["--conditions=leasehold-source", runner, join(folder, file)], {
     env: { PATH: process.env.PATH, NO_COLOR: "1", ...env },
     timeout: 15_000,
   });

@@ -9,6 +9,7 @@ import { upstashClient } from "../../adapters/upstash.ts";
 import type { CommandClient } from "../../src/command.ts";
 import { createLock } from "../../src/lock.ts";
 import { type LockUnderTest, lockContract } from "../contract/lock.ts";
+import { startBunRedis } from "../support/bun-redis.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
@@ -56,6 +57,13 @@ describeRedis("createLock()", () => {
       redis.on("error", () => {});
       await redis.connect();
       return { client: nodeRedisClient(redis), closing: () => redis.destroy() };
+    }),
+  );
+
+  lockContract("over the RedisClient of Bun", () =>
+    overRedis(async (port) => {
+      const bun = await startBunRedis(`redis://127.0.0.1:${port}`);
+      return { client: bun.client, closing: bun.stop };
     }),
   );
 

@@ -172,7 +172,7 @@ export function exportsFindings(files: readonly SourceFile[], exports: Readonly<
   return [...findings, ...unreached.map(({ path }) => `${path} is reached by no entry`)];
 }
 
-/** What the adapters are for is declared as a peer, an optional one, and nothing else is. */
+/** What the adapters are for is declared as a peer, an optional one, and nothing else is. A runtime is no package. */
 export function peerFindings(
   files: readonly SourceFile[],
   { peerDependencies = {}, peerDependenciesMeta = {}, dependencies = {} }: Manifest,
@@ -183,7 +183,7 @@ export function peerFindings(
       .flatMap(({ imports, exampleImports }) => [...imports, ...exampleImports])
       .filter((specifier) => !isRelative(specifier) && specifier !== computedImport)
       .map(packageOf)
-      .filter((name) => name !== "leasehold"),
+      .filter((name) => name !== "leasehold" && name !== "bun"),
   );
   const declared = Object.keys(peerDependencies);
   return [
