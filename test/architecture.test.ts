@@ -87,7 +87,8 @@ describe("imports", () => {
     for (const line of breaches) {
       expect(userImportFindings([readSource("examples/worker/index.ts", line)], declared)).toHaveLength(1);
     }
-    const fine = 'import "leasehold/rest"; import "node:fs"; import "hono/cors"; import "./own.ts";';
+    const fine =
+      'import "leasehold/rest"; import "node:fs"; import "hono/cors"; import "./own.ts"; import "../stampede/shop.ts";';
     expect(userImportFindings([readSource("examples/worker/index.ts", fine)], declared)).toEqual([]);
   });
 });

@@ -20,6 +20,7 @@ const waiting: Readonly<Record<string, string>> = {
   "test/redlock/fleet.ts": "real servers start, hang and are far away",
   "test/redlock/workers.test.ts": "what a Worker left behind its response has ended",
   "test/redlock/servers.test.ts": "late answers of real servers have come in",
+  "test/reports/bun.test.ts": "Bun closes an idle connection",
   "test/reports/fencing.test.ts": "a lease on a real Redis ends",
   "test/reports/lock-transport.test.ts": "a real server closes an idle socket",
   "test/reports/process-life.test.ts": "a lock is renewed by timers as other runtimes have them",

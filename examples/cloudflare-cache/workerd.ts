@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { devNull } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { startProgram } from "./parts.ts";
+import { startProgram } from "../stampede/parts.ts";
 
 const packageFile = createRequire(import.meta.url).resolve("wrangler/package.json");
 const wrangler = join(dirname(packageFile), "bin", "wrangler.js");

@@ -110,15 +110,20 @@ export function adapterImportFindings(files: readonly SourceFile[], entries: rea
     });
 }
 
-/** Examples, benches and the command line are users: the package by its name, Node, declared packages, own files. */
+/**
+ * Examples, benches and the command line are users: the package by its name, Node, declared packages, own files. All
+ * examples are shown by the same stampede.
+ */
 export function userImportFindings(files: readonly SourceFile[], declared: readonly string[]): string[] {
   const rooms = /^(examples\/[^/]+|bench|bin)\//;
   return files.flatMap(({ path, imports }) => {
     const room = rooms.exec(path)?.[0];
     if (room === undefined) return [];
     const allowed = (specifier: string): boolean => {
-      if (isRelative(specifier)) return targetOf(path, specifier).startsWith(room);
-      return /^(node|cloudflare):/.test(specifier) || ["leasehold", ...declared].includes(packageOf(specifier));
+      const target = targetOf(path, specifier);
+      const shared = room.startsWith("examples/") && target.startsWith("examples/stampede/");
+      if (isRelative(specifier)) return target.startsWith(room) || shared;
+      return /^(node|cloudflare):|^bun$/.test(specifier) || ["leasehold", ...declared].includes(packageOf(specifier));
     };
     return imports.filter((specifier) => !allowed(specifier)).map((found) => `${path} may not import ${found}`);
   });

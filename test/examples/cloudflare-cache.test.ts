@@ -10,10 +10,10 @@ import { ioredisClient } from "leasehold/ioredis";
 import { memoryClient } from "leasehold/memory";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createTestHarness } from "wrangler";
-import { type Figures, faults, table, type Wave } from "../../examples/cloudflare-cache/figures.ts";
-import type { Reading } from "../../examples/cloudflare-cache/readers.ts";
-import { measure } from "../../examples/cloudflare-cache/scenario.ts";
 import worker from "../../examples/cloudflare-cache/worker.ts";
+import { type Figures, faults, table, type Wave } from "../../examples/stampede/figures.ts";
+import type { Reading } from "../../examples/stampede/readers.ts";
+import { measure } from "../../examples/stampede/scenario.ts";
 import { runCommand } from "../support/program.ts";
 import { describeRedis, listen, redisInstalled, startRedis, startRestServer } from "../support/redis.ts";
 
@@ -257,6 +257,7 @@ describe("figures", () => {
     rebuilds: 1,
     expectedRebuilds: 1,
     requests: 2,
+    fewestRequestsPerReader: 1,
     mostRequestsPerReader: 3,
   };
   const right: Figures = { floorMs: 1, waves: [wave], readsAfterInvalidation: 1, oldValues: 0 };
@@ -304,15 +305,16 @@ describe("figures", () => {
       return c.body(null, 204);
     });
     const server = createServer(getRequestListener(app.fetch, { overrideGlobalObjects: false }));
-    const workerUrl = `http://127.0.0.1:${await listen(server)}`;
+    const url = `http://127.0.0.1:${await listen(server)}`;
     const publish = (id: string): number => {
       const version = (versions.get(id) ?? 1) + 1;
       versions.set(id, version);
       return version;
     };
     const origin = { url: "", rebuilds: () => rebuilds, publish };
-    const redis = { url: "", token: "", engine: "none", requests: () => 0 };
-    const found = faults(await measure({ workerUrl, redis, origin, rebuildMs: 300 }, 20));
+    const redis = { requests: async () => 0 };
+    const stage = { urls: [url], redis, origin, rebuildMs: 300, sharesRequests: false };
+    const found = faults(await measure(stage, 20));
     server.close();
     server.closeAllConnections();
     expect(found).toContain("cold, never built before: 20 rebuilds instead of 1");

@@ -17,11 +17,11 @@ export interface Reading {
 
 const longestMs = 20_000;
 
-/** Asks `count` times, at once or spread over `spreadMs`, and waits for all answers. */
-export function ask(url: string, count: number, spreadMs = 0): Promise<Reading[]> {
+/** Asks `count` times, the URLs in turn, at once or spread over `spreadMs`, and waits for all answers. */
+export function ask(urls: readonly string[], count: number, spreadMs = 0): Promise<Reading[]> {
   const one = async (_: unknown, index: number): Promise<Reading> => {
     if (spreadMs > 0) await sleep((spreadMs * index) / count);
-    return askOnce(url);
+    return askOnce(String(urls[index % urls.length]));
   };
   return Promise.all(Array.from({ length: count }, one));
 }
@@ -43,10 +43,10 @@ async function askOnce(url: string): Promise<Reading> {
 }
 
 /** Asks `count` times at once for a page that needs no cache, and returns the median time in ms. */
-export async function askPage(url: string, count: number): Promise<number> {
-  const readings = Array.from({ length: count }, async (): Promise<Reading> => {
+export async function askPage(urls: readonly string[], count: number): Promise<number> {
+  const readings = Array.from({ length: count }, async (_, index): Promise<Reading> => {
     const startedAt = performance.now();
-    await (await fetch(url, { signal: AbortSignal.timeout(longestMs) })).text();
+    await (await fetch(String(urls[index % urls.length]), { signal: AbortSignal.timeout(longestMs) })).text();
     return { ms: performance.now() - startedAt, version: Number.NaN };
   });
   return percentile(await Promise.all(readings), 0.5);
