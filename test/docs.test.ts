@@ -18,7 +18,10 @@ const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 const bun = join(root, "node_modules/.bin/bun");
 const bunTypes = "test/support/bun.d.ts";
 const pages = readdirSync(join(root, "docs")).flatMap((file) => (file.endsWith(".md") ? `docs/${file}` : []));
-const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/task-coordinator/README.md", ...pages];
+const guides = readdirSync(join(root, "examples"))
+  .map((name) => `examples/${name}/README.md`)
+  .filter((path) => existsSync(join(root, path)));
+const documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pages, ...guides];
 const sources = sourcesUnder(root, ["src", "adapters"]).map(({ path }) => path);
 const snippets = [...documents, ...sources].flatMap((path) => snippetsOf(path, textOf(path)));
 /** Without what only lines up the columns of its tables. */
