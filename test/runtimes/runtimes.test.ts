@@ -1,61 +1,108 @@
-/** Runs one scenario on each runtime, from the sources as they stand, against a real Redis over REST. */
+/** Runs one scenario on each runtime, from the sources as they stand and from the built package, against real Redis over REST. */
 import { execFile } from "node:child_process";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
+import { node22 } from "../support/node-22.ts";
+import { projectWithPackage } from "../support/package.ts";
 import { describeRedis, type RunningRestServer, startRestRedis } from "../support/redis.ts";
+import { expected } from "./scenario.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const scenario = join(root, "test/runtimes/scenario.ts");
 const env = { ...process.env, NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1", DO_NOT_TRACK: "1" };
+const fromSource = "--conditions=leasehold-source";
+const bin = (name: string): string => join(root, "node_modules/.bin", name);
 
-function run(runtime: string, args: readonly string[]): Promise<{ stdout: string; stderr: string }> {
-  return promisify(execFile)(join(root, "node_modules/.bin", runtime), args, { cwd: root, env, timeout: 60_000 });
+function run(program: string, args: readonly string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
+  return promisify(execFile)(program, args, { cwd, env, timeout: 60_000 });
 }
 
-/** The reverse of what a runtime needs: neither the environment nor files, and of the network only the one Redis. */
-const deno = (url: string): string[] => ["run", "--no-lock", "--no-prompt", `--allow-net=${new URL(url).host}`];
+const older = await node22();
+/** What runs the scenario, and with which flags. Deno may reach the one host only: no files, no environment. */
+const runtimes: readonly { name: string; program: string; flags: readonly string[] }[] = [
+  { name: "Node", program: process.execPath, flags: [] },
+  ...("path" in older ? [{ name: "Node", program: older.path, flags: [] }] : []),
+  { name: "Deno", program: bin("deno"), flags: ["run", "--no-lock", "--no-prompt", "--allow-net=127.0.0.1"] },
+  { name: "Bun", program: bin("bun"), flags: [] },
+];
+const versioned = await Promise.all(
+  runtimes.map(async (runtime) => {
+    const { stdout } = await run(runtime.program, ["--version"], root);
+    return { ...runtime, title: `${runtime.name} ${/\d+\.\d+\.\d+/.exec(stdout)}` };
+  }),
+);
+console.log(`Runtimes: ${versioned.map(({ title }) => title).join(", ")}`);
+if ("missing" in older) test.skip(`Node 22 (skipped: ${older.missing})`);
 
-describeRedis("a lock over REST", () => {
-  let server: RunningRestServer;
+describeRedis("a lock and a cache over REST", () => {
+  let servers: RunningRestServer[];
+  let project: string;
 
   beforeAll(async () => {
-    server = await startRestRedis();
+    project = await mkdtemp(join(tmpdir(), "leasehold-runtimes-"));
+    const startAll = Promise.all(Array.from({ length: 3 }, () => startRestRedis()));
+    await projectWithPackage(project);
+    for (const file of ["main.ts", "scenario.ts"]) await cp(join(root, "test/runtimes", file), join(project, file));
+    servers = await startAll;
+  }, 60_000);
+  afterAll(async () => {
+    for (const server of servers) await server.stop();
+    await rm(project, { recursive: true, force: true });
   });
-  afterAll(() => server.stop());
 
-  test.each([
-    ["node", () => []],
-    ["deno", deno],
-    ["bun", () => ["run"]],
-  ] as const)(
-    "keeps its word on %s, and keeps no process alive",
-    async (runtime, flags) => {
-      const { stdout } = await run(runtime, [...flags(server.url), scenario, server.url, server.token, runtime]);
-      expect(JSON.parse(stdout)).toEqual({
-        cycle: {
-          contended: "contended",
-          timedOut: "timeout",
-          aborted: "aborted",
-          refused: null,
-          extended: true,
-          outcomes: ["released", "already-released"],
-          lost: "lost",
-        },
-        disposal: { growing: true },
-        contention: { most: 1, total: 20 },
-        renewal: { renewed: true, held: true },
-      });
-    },
-    60_000,
-  );
+  describe.each(versioned)("on $title", ({ title, program, flags }) => {
+    test.each(["the sources", "the built package"])(
+      "%s keep their word, and keep no process alive",
+      async (flavour) => {
+        const [cwd, more, main] =
+          flavour === "the sources" ? [root, [fromSource], "test/runtimes/main.ts"] : [project, [], "main.ts"];
+        const stage = [String(servers[0]?.token), `${title} ${flavour}`, ...servers.map(({ url }) => url)];
+        const { stdout, stderr } = await run(program, [...flags, ...more, main, ...stage], cwd);
+        expect(JSON.parse(stdout)).toEqual(expected);
+        expect(stderr).not.toContain("Uncaught");
+      },
+      60_000,
+    );
+  });
+
+  describe("J03 what Deno finds left behind", () => {
+    const denoTest = (file: string): Promise<{ stdout: string; stderr: string }> => {
+      const flags = ["--no-lock", "--no-prompt", "--no-check", "--allow-net=127.0.0.1"];
+      const sanitizers = ["--trace-leaks", "--sanitize-ops", "--sanitize-resources"];
+      return run(
+        bin("deno"),
+        ["test", ...flags, ...sanitizers, file, "--", String(servers[0]?.url), String(servers[0]?.token)],
+        project,
+      );
+    };
+
+    test("J03 nothing, by a lock, a wait, an abort or a cache", async () => {
+      const file = join(project, "leaks.ts");
+      await cp(join(root, "test/runtimes/deno/leaks.ts"), file);
+      expect((await denoTest(file)).stdout).toContain("5 passed | 0 failed");
+    }, 60_000);
+
+    test("J03 a lease that is not released, so that there is something to find", async () => {
+      const file = join(project, "leaky.ts");
+      await writeFile(
+        file,
+        `import { createLock } from "leasehold";
+        import { restClient } from "leasehold/rest";
+        const lock = createLock(restClient({ url: Deno.args[0], token: Deno.args[1] }));
+        Deno.test("leaky", async () => void (await lock.acquire("leaks:left-behind")));`,
+      );
+      await expect(denoTest(file)).rejects.toMatchObject({ stdout: expect.stringContaining("Leaks detected") });
+    }, 60_000);
+  });
 });
 
 test("Deno compiles every entry with its own compiler and libraries", async () => {
   const entries = Object.values(manifest.exports).flatMap((target) =>
     typeof target === "string" ? [] : [target["leasehold-source"]],
   );
-  await run("deno", ["check", "--no-lock", ...entries]);
+  await run(bin("deno"), ["check", "--no-lock", ...entries], root);
 }, 60_000);

@@ -1,15 +1,29 @@
 /**
- * One scenario over REST, run as it stands by Node, Deno and Bun: `<runtime> scenario.ts <url> <token> <name>`. Prints
- * what it saw as JSON, and leaves a lease behind that must not keep the process alive.
+ * One scenario over REST, run as it stands by every runtime, from the sources and from the built package. It gives what it
+ * saw as plain data: `expected` is what that must be.
  *
  * @module
  */
-import { restClient } from "../../adapters/rest.ts";
-import { createLock, isLockError } from "../../src/index.ts";
+import {
+  createCache,
+  createLock,
+  createRedlock,
+  fencedSet,
+  isLockError,
+  type LeaseholdEvent,
+  type Lock,
+  type LockOptions,
+} from "leasehold";
+import { restClient } from "leasehold/rest";
 
-const [url, token, name = ""] = process.argv.slice(2);
-const events: string[] = [];
-const lock = createLock(restClient({ url, token }), { observe: ({ type }) => events.push(type) });
+/** What a scenario needs: three independent masters, and names of its own. */
+export interface Stage {
+  readonly urls: readonly [string, string, string];
+  readonly token: string;
+  readonly name: string;
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The code of the error that the promise rejects with. */
 async function codeOf(promise: Promise<unknown>): Promise<string> {
@@ -21,7 +35,8 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
   }
 }
 
-async function cycle(): Promise<unknown> {
+/** A lock from its acquisition to its end, and all that refuses it meanwhile. */
+export async function cycle(lock: Lock, name: string): Promise<unknown> {
   const lease = await lock.acquire(name);
   const contended = await codeOf(lock.acquire(name, { waitMs: 0 }));
   const timedOut = await codeOf(lock.acquire(name, { waitMs: 100 }));
@@ -31,21 +46,15 @@ async function cycle(): Promise<unknown> {
   const extended = lease.remaining() > 10_000;
   const outcomes = [await lease.release(), await lease.release()];
   const lost = await codeOf(lease.extend());
-  return { contended, timedOut, aborted, refused, extended, outcomes, lost };
-}
-
-async function disposal(): Promise<unknown> {
-  let fence: number;
-  {
-    await using lease = await lock.acquire(name);
-    fence = lease.fence;
-  }
-  await using next = await lock.acquire(name, { waitMs: 0 });
-  return { growing: next.fence > fence };
+  const next = await lock.acquire(name);
+  const growing = next.fence > lease.fence;
+  if ("asyncDispose" in Symbol) await Reflect.get(next, Symbol.asyncDispose)();
+  const disposed = "asyncDispose" in Symbol ? await next.release() : await next.release().then(() => next.release());
+  return { contended, timedOut, aborted, refused, extended, outcomes, lost, growing, disposed };
 }
 
 /** Twenty at once for one name: they take turns, and never two at a time. */
-async function contention(): Promise<unknown> {
+async function contention(lock: Lock, name: string): Promise<unknown> {
   let inside = 0;
   let most = 0;
   let total = 0;
@@ -53,7 +62,7 @@ async function contention(): Promise<unknown> {
     inside += 1;
     most = Math.max(most, inside);
     const before = total;
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await pause(1);
     total = before + 1;
     inside -= 1;
   };
@@ -61,19 +70,128 @@ async function contention(): Promise<unknown> {
   return { most, total };
 }
 
-async function renewal(): Promise<unknown> {
-  const renewed = (): number => events.filter((type) => type === "renewed").length;
-  return lock.withLock(name, { leaseMs: 1_000 }, async (lease) => {
-    while (renewed() < 2 && lease.remaining() > 0) await new Promise((resolve) => setTimeout(resolve, 10));
-    return { renewed: renewed() >= 2, held: lease.remaining() > 0 };
+async function renewal(lockWith: (options: LockOptions) => Lock, name: string): Promise<unknown> {
+  const events: LeaseholdEvent[] = [];
+  const renewals = (): number => events.filter(({ type }) => type === "renewed").length;
+  const lock = lockWith({ leaseMs: 1_000, observe: (event) => void events.push(event) });
+  return lock.withLock(name, async (lease) => {
+    while (renewals() < 2 && lease.remaining() > 0) await pause(10);
+    return { twice: renewals() >= 2, held: lease.remaining() > 0, aborted: lease.signal.aborted };
   });
 }
 
-const seen = {
-  cycle: await cycle(),
-  disposal: await disposal(),
-  contention: await contention(),
-  renewal: await renewal(),
+/** A lease that nobody renews ends by itself, and the writes of its holder are refused once another has written. */
+async function loss({ urls: [url], token, name }: Stage, lock: Lock): Promise<unknown> {
+  const client = restClient({ url, token });
+  const key = `{${name}}:guarded`;
+  const lost = await lock.acquire(name, { leaseMs: 1_000 });
+  let reason: unknown;
+  lost.signal.addEventListener("abort", () => {
+    reason = lost.signal.reason;
+  });
+  while (reason === undefined) await pause(10); // the wait for a deadline alone keeps no process alive
+  const next = await lock.acquire(name);
+  const written = await fencedSet(client, { key, value: "new", fence: next.fence });
+  const overwritten = await fencedSet(client, { key, value: "old", fence: lost.fence });
+  await next.release();
+  return {
+    reason: isLockError(reason, "lost") && reason.lostBy,
+    remaining: lost.remaining(),
+    release: await lost.release(),
+    written,
+    overwritten,
+  };
+}
+
+/** A quorum of three, and of three one of which is not there. */
+async function redlock({ urls, token, name }: Stage): Promise<unknown> {
+  const nodes = urls.map((url) => restClient({ url, token }));
+  const all = createRedlock(nodes);
+  const first = await all.acquire(name);
+  const contended = await codeOf(createRedlock(nodes).acquire(name, { waitMs: 0 }));
+  const released = await first.release();
+  const nowhere = restClient({ url: "http://127.0.0.1:1", token });
+  const crippled = createRedlock([...nodes.slice(0, 2), nowhere]);
+  const second = await crippled.acquire(name);
+  const result = { contended, released, growing: second.fence > first.fence, held: second.remaining() > 0 };
+  await second.release();
+  return result;
+}
+
+/** Twenty readers of a cold key, and an invalidation in the middle of the next build. */
+async function stampede({ urls: [url], token, name }: Stage): Promise<unknown> {
+  const cache = createCache(restClient({ url, token }));
+  let builds = 0;
+  const read = (): Promise<number> =>
+    cache.get(name, { freshMs: 60_000 }, async () => {
+      const build = ++builds;
+      await pause(100);
+      return build;
+    });
+  const cold = new Set(await Promise.all(Array.from({ length: 20 }, read)));
+  await cache.invalidate(name);
+  const overtaken = read();
+  while (builds < 2) await pause(1);
+  await cache.invalidate(name);
+  const fresh = await read();
+  await overtaken;
+  return { cold: [...cold], fresh, again: await read(), builds };
+}
+
+/** The caller's signal reaches the task; the lock is free afterwards. */
+async function abort(lock: Lock, name: string): Promise<unknown> {
+  const controller = new AbortController();
+  const reason = await lock.withLock(name, { signal: controller.signal }, async (lease) => {
+    controller.abort(new Error("the caller left"));
+    return String(lease.signal.reason);
+  });
+  const next = await lock.tryAcquire(name);
+  return { reason, freeAfterwards: await next?.release() };
+}
+
+/** Runs it all. A lease is left behind that must not keep the process alive. */
+export async function runScenario(stage: Stage): Promise<unknown> {
+  const { urls, token, name } = stage;
+  const client = restClient({ url: urls[0], token });
+  const lock = createLock(client);
+  const [seenCycle, seenContention, seenRenewal, seenLoss, seenRedlock, seenStampede, seenAbort] = await Promise.all([
+    cycle(lock, `${name}:cycle`),
+    contention(lock, `${name}:contention`),
+    renewal((options) => createLock(client, options), `${name}:renewal`),
+    loss({ ...stage, name: `${name}:loss` }, lock),
+    redlock({ ...stage, name: `${name}:redlock` }),
+    stampede({ ...stage, name: `${name}:stampede` }),
+    abort(lock, `${name}:abort`),
+  ]);
+  await lock.acquire(`${name}:left-behind`, { leaseMs: 3_600_000 });
+  return {
+    cycle: seenCycle,
+    contention: seenContention,
+    renewal: seenRenewal,
+    loss: seenLoss,
+    redlock: seenRedlock,
+    stampede: seenStampede,
+    abort: seenAbort,
+  };
+}
+
+/** What every runtime must have seen. */
+export const expected: Record<string, unknown> = {
+  cycle: {
+    contended: "contended",
+    timedOut: "timeout",
+    aborted: "aborted",
+    refused: null,
+    extended: true,
+    outcomes: ["released", "already-released"],
+    lost: "lost",
+    growing: true,
+    disposed: "already-released",
+  },
+  contention: { most: 1, total: 20 },
+  renewal: { twice: true, held: true, aborted: false },
+  loss: { reason: "expired", remaining: 0, release: "expired", written: true, overwritten: false },
+  redlock: { contended: "contended", released: "released", growing: true, held: true },
+  stampede: { cold: [1], fresh: 3, again: 3, builds: 3 },
+  abort: { reason: "Error: the caller left", freeAfterwards: "released" },
 };
-await lock.acquire(`${name}:left-behind`, { leaseMs: 3_600_000 });
-console.log(JSON.stringify(seen));

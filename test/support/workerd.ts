@@ -12,7 +12,7 @@ export interface WorkerOptions {
   /** One module, bundled. */
   readonly script: string;
   readonly compatibilityDate: string;
-  readonly bindings?: Record<string, string>;
+  readonly bindings?: Record<string, string | readonly string[]>;
   readonly r2Buckets?: string[];
   readonly durableObjects?: Record<string, { className: string; useSQLite: boolean }>;
 }

@@ -5,16 +5,17 @@
  */
 
 import { Redis } from "@upstash/redis/cloudflare";
-import { type Cache, createCache, createLock, isLockError, type LeaseholdEvent, type Lock } from "leasehold";
+import { type Cache, createCache, createLock, type Lock } from "leasehold";
 import { memoryClient } from "leasehold/memory";
 import { restClient } from "leasehold/rest";
 import { restServer } from "leasehold/rest-server";
 import { upstashClient } from "leasehold/upstash";
+import { cycle, runScenario } from "../scenario.ts";
 // First, so that it sees what the imports below do.
 import { spring } from "./trap.ts";
 
 interface Env {
-  readonly REST_URL: string;
+  readonly REST_URLS: readonly [string, string, string];
   readonly REST_TOKEN: string;
 }
 
@@ -36,26 +37,16 @@ const touchedAtImport = spring();
 // Made by the first request and used by all later ones: they hold settings, and nothing that belongs to a request.
 let lock: Lock | undefined;
 let cache: Cache | undefined;
-const events: LeaseholdEvent[] = [];
 const builds = new Map<string, number>();
 
-function sharedLock({ REST_URL: url, REST_TOKEN: token }: Env): Lock {
-  lock ??= createLock(restClient({ url, token }), { observe: (event) => events.push(event) });
+function sharedLock({ REST_URLS: [url], REST_TOKEN: token }: Env): Lock {
+  lock ??= createLock(restClient({ url, token }));
   return lock;
 }
 
-function sharedCache({ REST_URL: url, REST_TOKEN: token }: Env): Cache {
+function sharedCache({ REST_URLS: [url], REST_TOKEN: token }: Env): Cache {
   cache ??= createCache(restClient({ url, token }));
   return cache;
-}
-
-/** The code of the error that the promise rejects with, or what it resolves to. */
-async function outcome(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    return await promise;
-  } catch (error) {
-    return isLockError(error) ? error.code : String(error);
-  }
 }
 
 function facts(): unknown {
@@ -66,40 +57,6 @@ function facts(): unknown {
     cacheField = false;
   }
   return { runtime: navigator.userAgent, touchedAtImport, cacheField };
-}
-
-async function cycle(subject: Lock, name: string): Promise<unknown> {
-  const first = await subject.acquire(name);
-  const contended = await outcome(subject.acquire(name, { waitMs: 0 }));
-  const refused = await subject.tryAcquire(name);
-  const timeout = await outcome(subject.acquire(name, { waitMs: 150 }));
-  const aborted = await outcome(subject.acquire(name, { signal: AbortSignal.timeout(50) }));
-  await first.extend(20_000);
-  const extended = first.remaining() > 10_000;
-  const released = await first.release();
-  const second = await subject.acquire(name);
-  const growing = second.fence > first.fence;
-  await second.release();
-  return { contended, refused, timeout, aborted, extended, released, growing };
-}
-
-async function renewal(env: Env, name: string): Promise<unknown> {
-  const renewals = (): number => events.filter((event) => event.type === "renewed" && event.name === name).length;
-  return sharedLock(env).withLock(name, { leaseMs: 1_000 }, async (lease) => {
-    for (let waited = 0; waited < 400 && renewals() < 2; waited++) await pause(25);
-    return { renewedTwice: renewals() >= 2, held: lease.remaining() > 0, aborted: lease.signal.aborted };
-  });
-}
-
-async function abort(env: Env, name: string): Promise<unknown> {
-  const controller = new AbortController();
-  const task = sharedLock(env).withLock(name, { signal: controller.signal }, async (lease) => {
-    controller.abort(new Error("the caller left"));
-    return String(lease.signal.reason);
-  });
-  const seen = await outcome(task);
-  const next = await sharedLock(env).tryAcquire(name);
-  return { seen, freeAfterwards: (await next?.release()) ?? "still held" };
 }
 
 /** A read whose build takes a while, then a turn under a lock that all readers share. */
@@ -123,13 +80,11 @@ const worker = {
     const waitUntil = (work: Promise<unknown>): void => context.waitUntil(work);
     const scenarios: Record<string, () => unknown> = {
       "/facts": facts,
-      "/lock": () => cycle(sharedLock(env), name),
+      "/scenario": () => runScenario({ urls: env.REST_URLS, token: env.REST_TOKEN, name }),
       "/upstash": () => {
-        const redis = new Redis({ url: env.REST_URL, token: env.REST_TOKEN, enableTelemetry: false });
+        const redis = new Redis({ url: env.REST_URLS[0], token: env.REST_TOKEN, enableTelemetry: false });
         return cycle(createLock(upstashClient(redis)), name);
       },
-      "/renewal": () => renewal(env, name),
-      "/abort": () => abort(env, name),
       "/read": () => read(env, name, buildMs),
       "/read-with-waitUntil": () => read(env, name, buildMs, waitUntil),
       "/builds": () => builds.get(name) ?? 0,
