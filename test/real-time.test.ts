@@ -25,6 +25,8 @@ const waiting: Readonly<Record<string, string>> = {
   "test/reports/lock-transport.test.ts": "a real server closes an idle socket",
   "test/reports/process-life.test.ts": "a lock is renewed by timers as other runtimes have them",
   "test/reports/scripts.test.ts": "a real Redis Cluster is up",
+  "test/runtimes/lambda/handler.ts": "a frozen process is shown what its timers do",
+  "test/runtimes/lambda/lambda.test.ts": "a function holds its lease, and is frozen",
   "test/runtimes/scenario.ts": "a runtime's own timers do their work",
   "test/runtimes/workers/smoke.ts": "the timers of workerd do their work",
   "test/runtimes/workers/workers.test.ts": "work behind the response has ended in workerd",

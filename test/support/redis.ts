@@ -80,6 +80,8 @@ export interface RunningRestServer {
   readonly token: string;
   /** The paths asked for so far, in order: each entry is one request. */
   readonly requests: string[];
+  /** Closes every connection, from one moment to the next. */
+  drop(): void;
   stop(): Promise<void>;
 }
 
@@ -105,7 +107,7 @@ export async function startRestServer(
       server.close(() => resolve());
       server.closeAllConnections();
     });
-  return { url: `http://127.0.0.1:${port}`, token, requests, stop };
+  return { url: `http://127.0.0.1:${port}`, token, requests, drop: () => server.closeAllConnections(), stop };
 }
 
 /** A REST server in front of a `redis-server` of its own. */
