@@ -60,6 +60,12 @@ describe("the tarball", () => {
     expect(stdout).toContain("All good!");
   });
 
+  test("passes attw: types and modules agree for every way to resolve ES modules", async () => {
+    const attw = join(modules, "@arethetypeswrong/cli/dist/index.js");
+    const { stdout } = await run(process.execPath, [attw, tarball, "--profile", "esm-only", "--format", "ascii"]);
+    for (const entry of entries) expect(stdout).toContain(`"${entry}"`);
+  }, 60_000);
+
   test("holds the sources, what is built of them, and the documents", () => {
     const tops = new Set(packed.map((path) => path.split("/")[0]));
     expect([...tops].sort()).toEqual(
