@@ -7,8 +7,9 @@
  */
 import { type Context, Hono } from "hono";
 import { html } from "hono/html";
-import { type Cache, createCache, isLockError } from "leasehold";
+import { type Cache, createCache } from "leasehold";
 import { restClient } from "leasehold/rest";
+import { loadProduct, refusalOf } from "../stampede/product.ts";
 
 interface Env {
   /** Secrets: `npx wrangler secret put UPSTASH_REDIS_REST_URL`, and the same for the token. */
@@ -16,11 +17,6 @@ interface Env {
   readonly UPSTASH_REDIS_REST_TOKEN: string;
   /** Where the products are; while it is empty the Worker makes them up. */
   readonly ORIGIN_URL: string;
-}
-
-interface Product {
-  readonly id: string;
-  readonly version: number;
 }
 
 const app: Hono<{ Bindings: Env }> = new Hono<{ Bindings: Env }>();
@@ -63,32 +59,14 @@ app.get("/", (c) =>
 );
 
 app.onError((error, c) => {
-  // Redis or the origin cannot be had now. A "config" error is a mistake in this deployment: retrying does not help.
-  if (!isLockError(error) || error.code === "config") {
-    console.error(error);
-    return c.json({ error: "internal" }, 500);
-  }
-  c.header("retry-after", String(Math.ceil((error.retryAfterMs ?? 1_000) / 1_000)));
-  return c.json({ error: error.code }, 503);
+  const { status, headers, body } = refusalOf(error);
+  return c.json(body, status, headers);
 });
 
 /** Made for each request: it holds settings only, and sends nothing yet. */
 function cacheOf(c: Context<{ Bindings: Env }>): Cache {
   const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = c.env;
   return createCache(restClient({ url, token }));
-}
-
-/** What takes long. The signal aborts when nobody needs the outcome any more. */
-async function loadProduct(originUrl: string, id: string, signal: AbortSignal): Promise<Product | null> {
-  if (originUrl === "") {
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return { id, version: Date.now() };
-  }
-  const response = await fetch(new URL(`/products/${id}`, originUrl), { signal });
-  if (response.status === 404) return null;
-  if (!response.ok) throw new Error(`Cannot load product ${id}: the origin answered ${response.status}`);
-  const product: Product = await response.json();
-  return product;
 }
 
 export default app;

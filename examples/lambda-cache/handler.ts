@@ -8,13 +8,9 @@
  */
 import { Hono } from "hono";
 import { handle, type LambdaContext } from "hono/aws-lambda";
-import { createCache, isLockError } from "leasehold";
+import { createCache } from "leasehold";
 import { restClient } from "leasehold/rest";
-
-interface Product {
-  readonly id: string;
-  readonly version: number;
-}
+import { loadProduct, refusalOf } from "../stampede/product.ts";
 
 const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, ORIGIN_URL: originUrl = "" } = process.env;
 
@@ -31,7 +27,7 @@ app.get(productPath, async (c) => {
   // When its time is up Lambda ends the invocation, build and all. So the election ends no later than that, and another
   // environment takes over at once; and who waits for another's build stops while there is time to say so.
   const options = { freshMs: 60_000, leaseMs: leftMs, waitMs: leftMs };
-  const entry = await cache.getEntry(`product:${id}`, options, ({ signal }) => loadProduct(id, signal));
+  const entry = await cache.getEntry(`product:${id}`, options, ({ signal }) => loadProduct(originUrl, id, signal));
   c.header("x-cache", entry.status);
   c.header("x-cache-requests", String(entry.requests));
   // "No such product" is a value like any other, so asking for it does not reach the origin again and again.
@@ -47,31 +43,14 @@ app.delete(productPath, async (c) => {
 app.get("/health", (c) => c.json({ ok: true }));
 
 app.onError((error, c) => {
-  // Redis or the origin cannot be had now. A "config" error is a mistake in this deployment: retrying does not help.
-  if (!isLockError(error) || error.code === "config") {
-    console.error(error);
-    return c.json({ error: "internal" }, 500);
-  }
-  c.header("retry-after", String(Math.ceil((error.retryAfterMs ?? 1_000) / 1_000)));
-  return c.json({ error: error.code }, 503);
+  const { status, headers, body } = refusalOf(error);
+  return c.json(body, status, headers);
 });
 
 /** How long this invocation may still work, in ms: its remaining time, less what the answer itself takes. */
 function workMs(context: LambdaContext): number {
   const [answerMs, shortestMs, longestMs] = [500, 100, 10_000];
   return Math.max(shortestMs, Math.min(longestMs, context.getRemainingTimeInMillis() - answerMs));
-}
-
-/** What takes long. The signal aborts when nobody needs the outcome any more. */
-async function loadProduct(id: string, signal: AbortSignal): Promise<Product | null> {
-  if (originUrl === "") {
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return { id, version: Date.now() };
-  }
-  const response = await fetch(new URL(`/products/${id}`, originUrl), { signal });
-  if (response.status === 404) return null;
-  if (!response.ok) throw new Error(`Cannot load product ${id}: the origin answered ${response.status}`);
-  return response.json() as Promise<Product>;
 }
 
 /** What Lambda calls. */
