@@ -12,6 +12,8 @@ export interface WorkerOptions {
   /** One module, bundled. */
   readonly script: string;
   readonly compatibilityDate: string;
+  /** On by itself from 2026-08-04 on. */
+  readonly nodejsCompat?: boolean;
   readonly bindings?: Record<string, string | readonly string[]>;
   readonly r2Buckets?: string[];
   readonly durableObjects?: Record<string, { className: string; useSQLite: boolean }>;
@@ -32,7 +34,8 @@ export async function bundleForWorkers(entry: URL): Promise<string> {
 }
 
 /** Starts a Worker. The caller disposes of it. */
-export function startWorkerd(options: WorkerOptions): Miniflare {
+export function startWorkerd({ nodejsCompat = false, ...options }: WorkerOptions): Miniflare {
   const fixed = { name: "worker", modules: true, host: "127.0.0.1", port: 0, cf: false } as const;
-  return new Miniflare(convertV4MiniflareOptions({ ...fixed, ...options }));
+  const compatibilityFlags = nodejsCompat ? ["nodejs_compat"] : [];
+  return new Miniflare(convertV4MiniflareOptions({ ...fixed, compatibilityFlags, ...options }));
 }
