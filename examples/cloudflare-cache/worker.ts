@@ -5,11 +5,12 @@
  *
  * @module
  */
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { html } from "hono/html";
-import { type Cache, createCache } from "leasehold";
+import { type Cache, type CommandClient, createCache } from "leasehold";
 import { restClient } from "leasehold/rest";
 import { loadProduct, refusalOf } from "../stampede/product.ts";
+import { freshMs, warmUp } from "./warm-up.ts";
 
 interface Env {
   /** Secrets: `npx wrangler secret put UPSTASH_REDIS_REST_URL`, and the same for the token. */
@@ -17,9 +18,12 @@ interface Env {
   readonly UPSTASH_REDIS_REST_TOKEN: string;
   /** Where the products are; while it is empty the Worker makes them up. */
   readonly ORIGIN_URL: string;
+  /** Ids of the products that the cron keeps built, with blanks between them. */
+  readonly POPULAR_IDS: string;
 }
 
-const app: Hono<{ Bindings: Env }> = new Hono<{ Bindings: Env }>();
+/** What answers requests. */
+export const app: Hono<{ Bindings: Env }> = new Hono<{ Bindings: Env }>();
 
 const productPath = "/products/:id{[\\w-]{1,64}}";
 
@@ -27,7 +31,7 @@ app.get(productPath, async (c) => {
   const id = c.req.param("id");
   const waitUntil = (work: Promise<unknown>): void => c.executionCtx.waitUntil(work);
   // With waitUntil a rebuild outlives the request that began it: those who wait for it get their value all the same.
-  const entry = await cacheOf(c).getEntry(`product:${id}`, { freshMs: 60_000, waitUntil }, ({ signal }) =>
+  const entry = await cacheOf(c.env).getEntry(`product:${id}`, { freshMs, waitUntil }, ({ signal }) =>
     loadProduct(c.env.ORIGIN_URL, id, signal),
   );
   c.header("x-cache", entry.status);
@@ -39,7 +43,7 @@ app.get(productPath, async (c) => {
 
 // Anyone may call this here; in your own Worker put authentication in front of it.
 app.delete(productPath, async (c) => {
-  await cacheOf(c).invalidate(`product:${c.req.param("id")}`);
+  await cacheOf(c.env).invalidate(`product:${c.req.param("id")}`);
   return c.body(null, 204);
 });
 
@@ -63,10 +67,32 @@ app.onError((error, c) => {
   return c.json(body, status, headers);
 });
 
-/** Made for each request: it holds settings only, and sends nothing yet. */
-function cacheOf(c: Context<{ Bindings: Env }>): Cache {
-  const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = c.env;
-  return createCache(restClient({ url, token }));
+// Whether this Worker can do its work: one command to Redis, and a second for it.
+app.get("/health", async (c) => {
+  const ping = clientOf(c.env).execute(["PING"], { signal: AbortSignal.timeout(1_000) });
+  const ok = await ping.then(
+    () => true,
+    () => false,
+  );
+  return c.json({ ok }, ok ? 200 : 503);
+});
+
+/** Made for each request, as is the cache: they hold settings only, and send nothing yet. */
+function clientOf({ UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token }: Env): CommandClient {
+  return restClient({ url, token });
 }
 
-export default app;
+function cacheOf(env: Env): Cache {
+  return createCache(clientOf(env));
+}
+
+/** What Cloudflare calls: for each request, and at the times that wrangler.toml gives. */
+const worker: { fetch: typeof app.fetch; scheduled(controller: unknown, env: Env): Promise<void> } = {
+  fetch: app.fetch,
+  async scheduled(_controller: unknown, env: Env): Promise<void> {
+    const ran = await warmUp(clientOf(env), env.ORIGIN_URL, env.POPULAR_IDS.split(" ").filter(Boolean));
+    console.log(ran ? "warmed up" : "another run is warming up");
+  },
+};
+
+export default worker;

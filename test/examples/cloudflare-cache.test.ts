@@ -6,11 +6,12 @@ import { fileURLToPath } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { Redis } from "ioredis";
+import { type CommandClient, createLock } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { memoryClient } from "leasehold/memory";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createTestHarness } from "wrangler";
-import worker from "../../examples/cloudflare-cache/worker.ts";
+import { app } from "../../examples/cloudflare-cache/worker.ts";
 import { type Figures, faults, table, type Wave } from "../../examples/stampede/figures.ts";
 import type { Reading } from "../../examples/stampede/readers.ts";
 import { measure } from "../../examples/stampede/scenario.ts";
@@ -55,6 +56,7 @@ async function startShop() {
 describeRedis("the Worker, in workerd", () => {
   let shop: Awaited<ReturnType<typeof startShop>>;
   let harness: ReturnType<typeof createTestHarness>;
+  let client: CommandClient;
   const stops: (() => unknown)[] = [];
 
   beforeAll(async () => {
@@ -62,7 +64,8 @@ describeRedis("the Worker, in workerd", () => {
     stops.push(() => redis.stop());
     const connection = new Redis(redis.port, "127.0.0.1");
     stops.push(() => connection.disconnect());
-    const rest = await startRestServer(ioredisClient(connection));
+    client = ioredisClient(connection);
+    const rest = await startRestServer(client);
     stops.push(() => rest.stop());
     shop = await startShop();
     stops.push(shop.stop);
@@ -131,6 +134,26 @@ describeRedis("the Worker, in workerd", () => {
     expect(shop.asked.filter((id) => id === "vase")).toHaveLength(1);
   });
 
+  test("the cron builds the popular products, and does nothing while another run is at it", async () => {
+    for (const id of ["1", "2", "3"]) shop.products.set(id, 1);
+    const lock = createLock(client);
+    const other = await lock.acquire("warm-up");
+    const run = () => harness.getWorker().scheduled({ cron: "* * * * *" });
+    const asked = shop.asked.length;
+    expect(await run()).toMatchObject({ outcome: "ok" });
+    expect(shop.asked).toHaveLength(asked);
+    await other.release();
+
+    expect(await run()).toMatchObject({ outcome: "ok" });
+    expect(shop.asked.slice(asked)).toEqual(expect.arrayContaining(["2", "3"]));
+    expect(await get("/products/3")).toMatchObject({ cache: "hit", body: '{"id":"3","version":1}' });
+    expect(await (await lock.tryAcquire("warm-up"))?.release()).toBe("released");
+  });
+
+  test("GET /health is 200 while Redis answers", async () => {
+    expect(await get("/health")).toMatchObject({ status: 200, body: '{"ok":true}' });
+  });
+
   test("what is no product's address is a 404 and reaches neither Redis nor the shop", async () => {
     expect(await get("/products/a%20b")).toMatchObject({ status: 404, cache: null });
     expect(await get(`/products/${"x".repeat(65)}`)).toMatchObject({ status: 404, cache: null });
@@ -145,17 +168,23 @@ describe("the Worker's answers", () => {
     const rest = await startRestServer(memoryClient(), { token: "right" });
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const bindings = { UPSTASH_REDIS_REST_URL: rest.url, UPSTASH_REDIS_REST_TOKEN: "wrong", ORIGIN_URL: "" };
-    const response = await worker.request("/products/1", {}, bindings, executionCtx);
+    const response = await app.request("/products/1", {}, bindings, executionCtx);
     await rest.stop();
     expect([response.status, await response.text()]).toEqual([500, '{"error":"internal"}']);
     expect(log.mock.lastCall).toEqual([expect.objectContaining({ code: "config" })]);
     log.mockRestore();
   });
 
+  test("GET /health is a 503 when Redis cannot be had", async () => {
+    const bindings = { UPSTASH_REDIS_REST_URL: "http://127.0.0.1:1", UPSTASH_REDIS_REST_TOKEN: "t", ORIGIN_URL: "" };
+    const response = await app.request("/health", {}, bindings, executionCtx);
+    expect([response.status, await response.text()]).toEqual([503, '{"ok":false}']);
+  });
+
   test("with no origin the products are made up", async () => {
     const rest = await startRestServer(memoryClient());
     const bindings = { UPSTASH_REDIS_REST_URL: rest.url, UPSTASH_REDIS_REST_TOKEN: rest.token, ORIGIN_URL: "" };
-    const response = await worker.request("/products/7", {}, bindings, executionCtx);
+    const response = await app.request("/products/7", {}, bindings, executionCtx);
     await rest.stop();
     expect(await response.json()).toMatchObject({ id: "7", version: expect.any(Number) });
   });

@@ -6,7 +6,12 @@
 
 import { Redis } from "@upstash/redis/cloudflare";
 import { type Cache, createCache, createLock, type Lock } from "leasehold";
+import { bunClient } from "leasehold/bun";
+import { ioredisClient } from "leasehold/ioredis";
 import { memoryClient } from "leasehold/memory";
+import { nodeRedisClient } from "leasehold/node-redis";
+import { openTelemetryObserver } from "leasehold/opentelemetry";
+import { prometheusObserver } from "leasehold/prometheus";
 import { restClient } from "leasehold/rest";
 import { restServer } from "leasehold/rest-server";
 import { upstashClient } from "leasehold/upstash";
@@ -31,6 +36,11 @@ createLock(idleClient);
 createCache(idleClient);
 createLock(memoryClient());
 restServer(memoryClient(), { token: "none" });
+const foreign = { call: async () => null, sendCommand: async () => null, send: async () => null };
+for (const client of [bunClient(foreign), ioredisClient(foreign)]) createLock(client);
+createLock(nodeRedisClient({ sendCommand: foreign.sendCommand }));
+openTelemetryObserver({ createCounter: () => ({ add() {} }), createHistogram: () => ({ record() {} }) });
+if (typeof prometheusObserver !== "function") throw new TypeError("There is no observer for Prometheus");
 Math.random(); // a breach, to show that the traps work
 const touchedAtImport = spring();
 
