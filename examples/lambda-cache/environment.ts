@@ -57,6 +57,7 @@ export async function startEnvironment(
   const invocations = mailbox<Response>();
   const outcomes = mailbox<{ readonly response: unknown } | { readonly error: unknown }>();
   const frozen = mailbox<true>();
+  const initErrors = mailbox<object>();
 
   const api = new Hono().basePath("/2018-06-01/runtime");
   api.get("/invocation/next", () => {
@@ -68,8 +69,12 @@ export async function startEnvironment(
     outcomes.put({ response: await c.req.json() });
     return c.body(null, 202);
   });
-  api.post("/:path{init|invocation/[^/]+}/error", async (c) => {
+  api.post("/invocation/:id/error", async (c) => {
     outcomes.put({ error: await c.req.json() });
+    return c.body(null, 202);
+  });
+  api.post("/init/error", async (c) => {
+    initErrors.put(await c.req.json());
     return c.body(null, 202);
   });
   const { host } = new URL(await serve(parts, api.fetch));
@@ -82,7 +87,7 @@ export async function startEnvironment(
   const kill = (): void => void program.child.kill("SIGKILL");
   parts.defer(kill); // what is frozen heeds no other signal
 
-  await Promise.race([frozen.take(), outcomes.take().then(thrown), program.ended]);
+  await Promise.race([frozen.take(), initErrors.take().then(thrown), program.ended]);
   let idle: Promise<unknown> = Promise.resolve();
   return {
     pid: program.child.pid ?? 0,

@@ -4,31 +4,45 @@
  *
  * @module
  */
+import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { registerHooks } from "node:module";
+import { text } from "node:stream/consumers";
 
 const api = `http://${process.env.AWS_LAMBDA_RUNTIME_API}/2018-06-01/runtime/invocation`;
+const agent = new Agent({ keepAlive: true });
 
-/** The answers under way: the runtime asks for the next invocation only when its last answer has arrived. */
-let answering: Promise<unknown> = Promise.resolve();
-
-function post(path: string, body: string, headers: Record<string, string> = {}): void {
-  const sent = { method: "POST", body, headers: { "content-type": "application/json", ...headers } };
-  answering = fetch(`${api}/${path}`, sent);
+interface Answer {
+  readonly bodyJson: string;
+  readonly headers: IncomingHttpHeaders;
 }
 
-/** As the native part has it. */
+// Not fetch, which gives up after five minutes: an environment may wait for its next invocation for hours.
+function call(method: string, path: string, body = "", headers: Record<string, string> = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${api}/${path}`, { method, agent, headers }, (response) => {
+      text(response).then((bodyJson) => resolve({ bodyJson, headers: response.headers }), reject);
+    });
+    sent.once("error", reject).end(body);
+  });
+}
+
+/** The answer under way: the runtime asks for its next invocation only when the last answer has arrived. */
+let answering: Promise<unknown> = Promise.resolve();
+
 export const initializeClient = (): void => {};
 
-export const next = async (): Promise<{ bodyJson: string; headers: Record<string, string> }> => {
+export const next = async (): Promise<Answer> => {
   await answering;
-  const response = await fetch(`${api}/next`);
-  return { bodyJson: await response.text(), headers: Object.fromEntries(response.headers) };
+  return call("GET", "next");
 };
 
-export const done = (id: string, body: string): void => post(`${id}/response`, body);
+export const done = (id: string, body: string): void => {
+  answering = call("POST", `${id}/response`, body);
+};
 
-export const error = (id: string, body: string, cause = ""): void =>
-  post(`${id}/error`, body, { "lambda-runtime-function-xray-error-cause": cause });
+export const error = (id: string, body: string, cause = ""): void => {
+  answering = call("POST", `${id}/error`, body, { "lambda-runtime-function-xray-error-cause": cause });
+};
 
 registerHooks({
   resolve: (specifier, context, nextResolve) =>
