@@ -6,8 +6,8 @@
 import { type CommandClient, createCache, createLock } from "leasehold";
 import { loadProduct } from "../stampede/product.ts";
 
-/** How long a product is served. */
-export const freshMs = 60_000;
+/** A product is served for a minute; for another, while it is rebuilt; and for an hour, when it cannot be. */
+export const lifetimes = { freshMs: 60_000, staleMs: 60_000, errorMs: 3_600_000 };
 
 /**
  * Builds those of the products that are not there. Cloudflare may begin a run of the cron while the last one is still at
@@ -20,7 +20,8 @@ export async function warmUp(client: CommandClient, originUrl: string, ids: read
   const { ran } = await lock.tryWithLock("warm-up", async (lease) => {
     for (const id of ids) {
       lease.assertHeld(); // else another run has taken over
-      await cache.get(`product:${id}`, { freshMs, signal: lease.signal }, ({ signal }) =>
+      // No old value for this reader: it is the one that builds.
+      await cache.get(`product:${id}`, { ...lifetimes, staleMs: 0, signal: lease.signal }, ({ signal }) =>
         loadProduct(originUrl, id, signal),
       );
     }

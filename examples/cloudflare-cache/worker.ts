@@ -10,7 +10,7 @@ import { html } from "hono/html";
 import { type Cache, type CommandClient, createCache } from "leasehold";
 import { restClient } from "leasehold/rest";
 import { loadProduct, refusalOf } from "../stampede/product.ts";
-import { freshMs, warmUp } from "./warm-up.ts";
+import { lifetimes, warmUp } from "./warm-up.ts";
 
 interface Env {
   /** Secrets: `npx wrangler secret put UPSTASH_REDIS_REST_URL`, and the same for the token. */
@@ -30,8 +30,9 @@ const productPath = "/products/:id{[\\w-]{1,64}}";
 app.get(productPath, async (c) => {
   const id = c.req.param("id");
   const waitUntil = (work: Promise<unknown>): void => c.executionCtx.waitUntil(work);
-  // With waitUntil a rebuild outlives the request that began it: those who wait for it get their value all the same.
-  const entry = await cacheOf(c.env).getEntry(`product:${id}`, { freshMs, waitUntil }, ({ signal }) =>
+  // With waitUntil a rebuild goes on behind the response: whoever finds an old value has it at once, and those who wait
+  // for a rebuild get theirs, though the request that began it is over.
+  const entry = await cacheOf(c.env).getEntry(`product:${id}`, { ...lifetimes, waitUntil }, ({ signal }) =>
     loadProduct(c.env.ORIGIN_URL, id, signal),
   );
   c.header("x-cache", entry.status);

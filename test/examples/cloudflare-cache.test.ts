@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { Redis } from "ioredis";
-import { type CommandClient, createLock } from "leasehold";
+import { type CommandClient, createCache, createLock } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { memoryClient } from "leasehold/memory";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -132,6 +132,30 @@ describeRedis("the Worker, in workerd", () => {
       body: '{"error":"build-failed"}',
     });
     expect(shop.asked.filter((id) => id === "vase")).toHaveLength(1);
+  });
+
+  test("an old value is served at once, in 1 request, while the new one is built behind the response", async () => {
+    shop.products.set("chair", 1);
+    await get("/products/chair");
+    shop.products.set("chair", 2);
+    await createCache(client).invalidate("product:chair", { soft: true });
+    expect(await get("/products/chair")).toMatchObject({
+      cache: "stale",
+      requests: "1",
+      body: '{"id":"chair","version":1}',
+    });
+    await expect.poll(() => get("/products/chair")).toMatchObject({ cache: "hit", body: '{"id":"chair","version":2}' });
+    expect(shop.asked.filter((id) => id === "chair")).toHaveLength(2);
+  });
+
+  test("an old value is served where the shop fails", async () => {
+    shop.products.set("desk", 1);
+    await get("/products/desk");
+    shop.products.set("desk", "broken");
+    await createCache(client).invalidate("product:desk", { soft: true });
+    for (let read = 0; read < 3; read++) {
+      expect(await get("/products/desk")).toMatchObject({ status: 200, body: '{"id":"desk","version":1}' });
+    }
   });
 
   test("the cron builds the popular products, and does nothing while another run is at it", async () => {
