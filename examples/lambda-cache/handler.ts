@@ -24,9 +24,9 @@ const productPath = "/products/:id{[\\w-]{1,64}}";
 app.get(productPath, async (c) => {
   const id = c.req.param("id");
   const leftMs = workMs(c.env.lambdaContext);
-  // When its time is up Lambda ends the invocation, build and all. So the election ends no later than that, and another
-  // environment takes over at once; and who waits for another's build stops while there is time to say so.
-  const options = { freshMs: 60_000, leaseMs: leftMs, waitMs: leftMs };
+  // When its time is up Lambda ends the invocation, build and all. So a build that takes longer is given up, and its lease
+  // with it, while there is time to say so; and so is the wait for another's.
+  const options = { freshMs: 60_000, leaseMs: leftMs, maxHoldMs: leftMs, waitMs: leftMs };
   const entry = await cache.getEntry(`product:${id}`, options, ({ signal }) => loadProduct(originUrl, id, signal));
   c.header("x-cache", entry.status);
   c.header("x-cache-requests", String(entry.requests));
