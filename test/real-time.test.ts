@@ -9,9 +9,13 @@ const files = sourcesUnder(root, ["test"]);
 /** Who may wait, and for what. */
 const waiting: Readonly<Record<string, string>> = {
   "test/adapters/rest-server.test.ts": "a Hono app has read a request",
-  "test/cache/stress.test.ts": "reads and builds overlap on a real Redis",
+  "test/bin/commands.test.ts": "a lease on real nodes is held by all of them",
+  "test/bin/serve.test.ts": "a real Redis has ended, and is up again",
+  "test/cache/stress.ts": "reads and builds overlap on a real Redis",
   "test/cache/transports.test.ts": "builds overlap on a real Redis",
   "test/clock.test.ts": "nothing: it is sleep() that is tested, on a virtual clock",
+  "test/doctor/five.ts": "a real replica follows its primary",
+  "test/doctor/servers.test.ts": "real nodes hold what a lease has on them",
   "test/examples/task-coordinator/coordinating.test.ts": "a sweep takes longer than its lease on a real Redis",
   "test/examples/task-coordinator/kills.test.ts": "leases of processes that were killed end on a real Redis",
   "test/examples/task-coordinator/page.test.ts": "a real browser shows what has changed",

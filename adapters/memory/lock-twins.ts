@@ -17,8 +17,8 @@ export const propose: Twin = (redis, lock, fence, tombstone, token, leaseMs, pro
   const now = redis.nowUs;
   let granted = Math.max(counter + 1, now);
   redis.startedUs ??= now;
-  const quarantineMs = Number(leastUptimeMs ?? 0) - 1_000 * Math.floor((now - redis.startedUs) / 1e6);
-  if (quarantineMs > 0) return [-5, 0, quarantineMs];
+  const quarantineMs = Number(leastUptimeMs) - 1_000 * Math.floor((now - redis.startedUs) / 1e6);
+  if (leastUptimeMs !== undefined && quarantineMs > 0) return [-5, 0, quarantineMs];
   if (proposal !== "") {
     granted = Number(proposal);
     if (granted > now + 86_400_000_000) return [-4, now, 0];
