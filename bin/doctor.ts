@@ -47,7 +47,8 @@ function show({ findings, nodes }: Diagnosis, all: boolean, { line, paint, table
     if (severity === "ok" && !all) continue;
     const where = on.length > 0 ? ` on ${on.join(", ")}` : "";
     line(`${paint(colours[severity], severity)} ${paint("bold", code)}${visible(where)}`);
-    for (const sentence of [finding, meaning, remedy]) if (sentence) line(`  ${visible(sentence)}.`);
+    // A server's own words may bring their full stop.
+    for (const sentence of [finding, meaning, remedy]) if (sentence) line(`  ${visible(sentence.replace(/\.$/, ""))}.`);
   }
   const count = (wanted: Severity): number => findings.filter(({ severity }) => severity === wanted).length;
   const counted = (wanted: Severity): string => `${count(wanted)} ${wanted}${count(wanted) === 1 ? "" : "s"}`;

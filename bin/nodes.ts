@@ -75,21 +75,26 @@ export function tokensOf(values: Values, count: number): string[] {
     );
   }
   if (count === 0) return [];
-  const tokens = names.map((name) => (files.length > 0 ? readToken(name) : (process.env[name] ?? "").trim()));
+  const tokens = names.map((name, index) =>
+    files.length > 0 ? readToken(name, index + 1) : (process.env[name] ?? "").trim(),
+  );
   const missing = names[tokens.indexOf("")];
   if (missing !== undefined) {
+    // By mistake it may be the token itself, which looks otherwise.
+    const which = files.length === 0 && /^[A-Z][A-Z0-9_]*$/.test(missing) ? missing : `what ${option} names`;
     const advice = "set it, or name another with --token-env or a file with --token-file";
-    throw new UsageError(`Cannot go on without a token as ${missing} is empty: ${advice}`);
+    throw new UsageError(`Cannot go on without a token as ${which} is empty: ${advice}`);
   }
   return Array.from({ length: count }, (_, index) => tokens[index] ?? tokens[0] ?? "");
 }
 
-function readToken(path: string): string {
+/** Its path is not repeated: it may be the token itself, by mistake. */
+function readToken(path: string, place: number): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : "it cannot be read";
-    throw new UsageError(`Cannot read the token file ${path} as ${code}`);
+    throw new UsageError(`Cannot read token file ${place} as ${code}: --token-file takes a path`);
   }
 }
 

@@ -73,14 +73,16 @@ function tokenOf(values: Values, host: string): { readonly token: string; readon
 async function startEngine(url: string | undefined): Promise<Engine> {
   if (url === undefined) return { client: memoryClient(), name: "a Redis in memory", close: () => {} };
   const { client, redis } = openRedis(url);
+  let reached = false; // until it is, the trouble is told once, by what is thrown
   let last = "";
   redis.on("error", ({ message }: Error) => {
-    if (message && message !== last) process.stderr.write(`${visible(message)}\n`);
+    if (reached && message && message !== last) process.stderr.write(`${visible(message)}\n`);
     last = message;
   });
   try {
     await redis.connect();
     await client.execute(["PING"]);
+    reached = true;
   } catch {
     redis.disconnect();
     throw new Error(`Cannot reach ${client.label}${last && `: ${last}`}`);

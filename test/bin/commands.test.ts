@@ -337,6 +337,7 @@ describeRedis("leasehold", () => {
         const wrong = await leasehold([...command, "--node", locked.url.replace("//", "//:wrong-one@")]);
         expect({ command, code: wrong.code }).toEqual({ command, code: 3 });
         expect(wrong.stdout + wrong.stderr).toContain("WRONGPASS");
+        expect(wrong.stdout).not.toMatch(/\.\.$/m); // Redis ends its text with a full stop
         expectNoSecret(wrong);
         const none = await leasehold([...command, "--node", locked.url]);
         expect({ command, code: none.code }).toEqual({ command, code: 3 });

@@ -81,7 +81,7 @@ describe("leasehold serve", () => {
   test("ends with 3 where the Redis cannot be reached", async () => {
     const { code, stderr } = await leasehold(["serve", "--redis", "redis://127.0.0.1:1", "--token", "x"]);
     expect(code).toBe(3);
-    expect(stderr).toContain("Cannot reach 127.0.0.1:1");
+    expect(stderr).toBe("Cannot reach 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1\n");
   });
 });
 

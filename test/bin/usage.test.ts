@@ -52,8 +52,12 @@ describe("leasehold", () => {
     [["doctor", "--node", "https://x"], /^Cannot go on without a token as UPSTASH_REDIS_REST_TOKEN is empty/],
     [["doctor", "--node", "https://x", "--token-env", "NO_SUCH"], /^Cannot go on without a token as NO_SUCH is empty/],
     [
-      ["doctor", "--node", "https://x", "--token-file", "/no/such"],
-      /^Cannot read the token file \/no\/such as ENOENT$/,
+      ["doctor", "--node", "https://x", "--token-env", secret],
+      /^Cannot go on without a token as what --token-env names/,
+    ],
+    [
+      ["doctor", "--node", "https://x", "--token-file", secret],
+      /^Cannot read token file 1 as ENOENT: --token-file takes a path$/,
     ],
     [["doctor", "--node", "https://x", "--token-file", "a", "--token-env", "B"], /^Cannot take tokens from both/],
     [
