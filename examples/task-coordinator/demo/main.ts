@@ -32,6 +32,19 @@ const { values } = parseArgs({
   },
 });
 
+const tasks = count("tasks", 20);
+const times = count("times", 1);
+const port = count("port", 0);
+
+/** A mistake must not look like a show that went well. */
+function count(option: "tasks" | "times" | "port", least: number): number {
+  const value = Number(values[option]);
+  if (Number.isInteger(value) && value >= least) return value;
+  const shown = JSON.stringify(values[option]);
+  console.error(`Cannot use --${option} as it must be a whole number from ${least}: current value is ${shown}`);
+  process.exit(2);
+}
+
 /** Plays it once, on a Redis of its own. Resolves with an exit code. */
 async function perform(parts: AsyncDisposableStack): Promise<number> {
   const directory = mkdtempSync(join(tmpdir(), "leasehold-"));
@@ -44,13 +57,13 @@ async function perform(parts: AsyncDisposableStack): Promise<number> {
   const redis = await startRedis(parts, directory);
   console.log(`Redis: redis-server ${redis.version}, which has each write on disk before it answers`);
   const queue = openQueue(redis.client, queueName);
-  const { url, close } = await serveMonitor(queue, { port: Number(values.port) });
+  const { url, close } = await serveMonitor(queue, { port });
   parts.defer(close);
   console.log(`Page: ${url}`);
   if (values.serve) return keepBusy(parts, redis, queue);
 
   const settings = {
-    tasks: Number(values.tasks),
+    tasks,
     workers: 4,
     leaseMs: 1_000,
     fenced: !values.unfenced,
@@ -87,7 +100,6 @@ async function run(): Promise<number> {
   }
 }
 
-const times = Number(values.times);
 let code = 0;
 for (let time = 1; time <= times && code === 0; time++) {
   if (times > 1) console.log(`\n--- ${time} of ${times}`);

@@ -89,6 +89,16 @@ test("without a redis-server the coordinator says what is missing", async () => 
   });
 });
 
+test.each([
+  ["--times", "0"],
+  ["--tasks", "many"],
+  ["--port", "-1"],
+])("with %s %s the coordinator says what is wrong, and does not end as one that went well", async (option, value) => {
+  const { code, stdout, stderr } = await runCommand(process.execPath, [...program, `${option}=${value}`]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(`Cannot use ${option} as it must be a whole number from`);
+});
+
 describe("the account", () => {
   const right: Account = {
     tasks: 2,
