@@ -28,7 +28,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "leasehold-package-"));
   const staged = join(folder, "staged");
   for (const path of [
-    ...manifest.files,
+    ...new Set(manifest.files.map((path) => path.replace(/\/.*/, ""))),
     "package.json",
     "README.md",
     "LICENSE",
@@ -69,9 +69,10 @@ describe("the tarball", () => {
   test("holds the sources, what is built of them, and the documents", () => {
     const tops = new Set(packed.map((path) => path.split("/")[0]));
     expect([...tops].sort()).toEqual(
-      ["CHANGELOG.md", "LICENSE", "README.md", "adapters", "dist", "package.json", "src"].sort(),
+      ["CHANGELOG.md", "LICENSE", "README.md", "adapters", "dist", "docs", "package.json", "src"].sort(),
     );
-    expect(packed.filter((path) => /\.(test|spec)\.|\.env|\.tgz$/.test(path))).toEqual([]);
+    expect(packed).toEqual(expect.arrayContaining(["docs/redlock.md", "docs/grafana-dashboard.json"]));
+    expect(packed.filter((path) => /\.(test|spec)\.|\.env|\.(tgz|png)$/.test(path))).toEqual([]);
   });
 
   test("has every source that its source maps name", async () => {
