@@ -8,7 +8,7 @@ import { configError } from "./errors.ts";
 /** What a simulator replaces to own chance. */
 export interface Random {
   /** Fills the array with random bytes and returns it. */
-  fill(bytes: Uint8Array<ArrayBuffer>): Uint8Array;
+  fill(bytes: Uint8Array): Uint8Array;
 }
 
 /** The runtime's cryptographic source. There is no weaker fallback: a guessable token could be released by anyone. */
@@ -16,7 +16,7 @@ export const systemRandom: Random = {
   fill(bytes) {
     const { crypto } = globalThis as { crypto?: Partial<Crypto> };
     if (!crypto?.getRandomValues) throw configError("crypto", "one with getRandomValues", String(crypto));
-    return crypto.getRandomValues(bytes);
+    return crypto.getRandomValues(bytes as Uint8Array<ArrayBuffer>); // never of shared memory here
   },
 };
 
