@@ -121,6 +121,12 @@ test.each(documents)("%s links only to files and headings that exist", (path) =>
   }
 });
 
+test.each(documents)("%s has diagrams that Mermaid can read: a label ends at a colon or a semicolon", (path) => {
+  for (const [, diagram = ""] of textOf(path).matchAll(/^```mermaid\n([\s\S]*?)^```$/gm)) {
+    for (const line of diagram.split("\n")) expect(line).toMatch(/^[^:;]*(: [^:;]*)?$/);
+  }
+});
+
 function headingsOf(text: string): string[] {
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
     title
