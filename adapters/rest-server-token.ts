@@ -1,8 +1,16 @@
 /**
- * Compares what a caller sent with the token of a REST server.
+ * The token of a REST server: what callers must send, and how it is compared.
  *
  * @module
  */
+import { configError } from "../src/errors.ts";
+
+/** What callers must send. @throws LockError "config" for what no header can hold */
+export function bearerOf(token: unknown): string {
+  const text = typeof token === "string" ? token.trim() : "";
+  if (!/^[!-~]+$/.test(text)) throw configError("token", "a text of visible ASCII, without blanks", typeof token);
+  return `Bearer ${text}`;
+}
 
 /**
  * Looks at every character, so that the time taken does not tell how much of a guess was right. Hono's own comparison

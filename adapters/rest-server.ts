@@ -8,7 +8,7 @@ import { bodyLimit } from "hono/body-limit";
 import { type CommandClient, field, isReplyError, type Reply } from "../src/command.ts";
 import { configError } from "../src/errors.ts";
 import { refusalOf } from "./rest-server-commands.ts";
-import { isSame } from "./rest-server-token.ts";
+import { bearerOf, isSame } from "./rest-server-token.ts";
 
 /** Options of {@link restServer}. */
 export interface RestServerOptions {
@@ -29,7 +29,7 @@ export interface RestServerOptions {
  * - Commands that change or block a connection, such as SELECT, MULTI and BLPOP, are refused: callers share one.
  * - Values are text: bytes that are not UTF-8 do not survive.
  *
- * @throws {LockError} "config" when the client is none, the token is empty, or the limit is no positive number.
+ * @throws {LockError} "config" when the client is none, the token is none that a header can hold, or the limit is no positive number.
  *
  * @example
  * ```ts
@@ -44,11 +44,10 @@ export interface RestServerOptions {
  */
 export function restServer(client: CommandClient, options: RestServerOptions): Hono {
   const { token, maxBodyBytes: maxSize = 10_485_760 } = options;
+  const authorization = bearerOf(token);
   if (!field(client, "execute")) throw configError("client", "one with an execute method", typeof client);
-  if (typeof token !== "string" || !token.trim()) throw configError("token", "a text that is not empty", typeof token);
   if (!(maxSize > 0)) throw configError("maxBodyBytes", "a positive number", String(maxSize));
   const app = new Hono();
-  const authorization = `Bearer ${token.trim()}`;
   app.use(async (c, next) => {
     if (isSame(c.req.header("authorization") ?? "", authorization)) return next();
     return c.json({ error: "WRONGPASS invalid or missing auth token" }, 401);

@@ -28,8 +28,8 @@ export interface RedlockOptions extends LockOptions {
    */
   readonly driftFactor?: number | undefined;
   /**
-   * The longest lease that any client of these nodes asks for, by `extend` too, in whole ms from 10 to 365 days; here a
-   * longer one is refused. A node that was started less than that ago then grants nothing, as it may have lost a lease that
+   * The longest lease that any client of these nodes asks for, by `extend` too, in whole ms from this lock's `leaseMs` to 365
+   * days; here a longer one is refused. A node that was started less than that ago then grants nothing, as it may have lost a lease that
    * still lasts: so nodes need not persist every write. Every client must say the same. Costs each acquire an `INFO` on
    * every node, and holds as long as no clock of a node is set forward. A server that does not tell its uptime to scripts
    * grants nothing.
@@ -83,7 +83,7 @@ export function createRedlock(
     throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
   }
   if (!(driftFactor >= 0 && driftFactor < 1)) throw invalid("driftFactor", driftFactor, "from 0 up to 1");
-  if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, 10);
+  if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, options.leaseMs ?? 10_000);
   const isOne = count === 1 && !quarantineMs;
   const parts = {
     nodes,

@@ -42,9 +42,10 @@ describe("createRedlock()", () => {
     [[three, { driftFactor: Number.NaN }], "driftFactor as it must be from 0 up to 1: current value is NaN"],
     [[three, { leaseMs: 9 }], "leaseMs"],
     [
-      [three, { quarantineMs: 0 }],
-      "quarantineMs as it must be an integer of ms from 10 to 31536000000: current value is 0",
+      [three, { quarantineMs: 9_999 }],
+      "quarantineMs as it must be an integer of ms from 10000 to 31536000000: current value is 9999",
     ],
+    [[three, { quarantineMs: 19, leaseMs: 20 }], "quarantineMs"],
   ])("refuses %o", ([args, message]) => {
     expect(() => loosely(...args)).toThrow(
       expect.objectContaining({ code: "config", message: expect.stringContaining(`Cannot use ${message}`) }),

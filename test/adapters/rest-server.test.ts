@@ -204,12 +204,16 @@ describe("requests that are refused", () => {
     expect(await post("/set/key/value", [])).toEqual([404, { error: expect.stringMatching(/^ERR unknown path/) }]);
   });
 
-  test.for([{ token: "" }, { token: "  " }, { maxBodyBytes: 0 }, { maxBodyBytes: Number.NaN }])(
-    "%o is refused when the app is made",
-    (options) => {
-      expect(() => serve(() => "OK", options)).toThrow(expect.objectContaining({ name: "LockError", code: "config" }));
-    },
-  );
+  test.for([
+    { token: "" },
+    { token: "  " },
+    { token: "two words" },
+    { token: "grün" },
+    { maxBodyBytes: 0 },
+    { maxBodyBytes: Number.NaN },
+  ])("%o is refused when the app is made", (options) => {
+    expect(() => serve(() => "OK", options)).toThrow(expect.objectContaining({ name: "LockError", code: "config" }));
+  });
 });
 
 test("the app can be mounted under a path of another one", async () => {
