@@ -83,8 +83,7 @@ export async function acquire(
       const leftMs = waitMs - waitedMs;
       const leastMs = contended ? 0 : (retryAfterMs ?? 0);
       const mostMs = leftMs - (quorumTrip(nodes, quorum).smoothedMs ?? 0);
-      if (!(mostMs > leastMs)) {
-        // also where a client gave no number
+      if (mostMs <= leastMs) {
         if (!contended || !waitMs) throw error;
         const reason = `another holds it after ${waitMs} ms`;
         throw failure("timeout", "acquire", name, reason, { ...error, cause: error });

@@ -117,6 +117,6 @@ export function createLease(context: LockContext, grant: Grant): HeldLease {
   };
 
   const lease = methods as Lease;
-  if (typeof Symbol.asyncDispose === "symbol") Object.assign(lease, { [Symbol.asyncDispose]: close });
+  if (Symbol.asyncDispose) Object.assign(lease, { [Symbol.asyncDispose]: close });
   return { lease, holding, close };
 }

@@ -133,7 +133,8 @@ export function tooFewAnswers(action: string, name: string, answers: readonly An
 }
 
 function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
-  const { message = error, retryAfterMs } = Object(error) as { message?: unknown; retryAfterMs?: number };
+  const { message = error, retryAfterMs: wait } = Object(error) as { message?: unknown; retryAfterMs?: unknown };
+  const retryAfterMs = typeof wait === "number" && wait > 0 ? wait : undefined;
   // Whatever is long enough to be a token or a value stays out of messages, wherever a client may have put it.
   const secrets = args.map(String).filter((arg) => arg.length >= 16);
   const reason = scrub(message, secrets); // a client may reject with anything
@@ -141,5 +142,5 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const { code } = error;
   const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
   const final = denied ? "config" : /\bmax.*exceeded/i.test(reason) ? "unavailable" : undefined;
-  return { kind: "no-vote", reason, code, final, retryAfterMs };
+  return { kind: "no-vote", reason, retryAfterMs, code, final };
 }

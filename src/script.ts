@@ -43,7 +43,7 @@ export async function runScript(
       return await send(["EVALSHA", digest, ...rest]);
     } catch (error) {
       // In any wording: behind "ERR", or a proxy's prefix.
-      if (!isReplyError(error) || !/\bNOSCRIPT\b/.test(`${error.code} ${error.message}`)) throw error;
+      if (!isReplyError(error) || !/NOSCRIPT\b/.test(error.message + error.code)) throw error;
     }
   }
   return send(["EVAL", source, ...rest]);

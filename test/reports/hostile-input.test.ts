@@ -107,14 +107,37 @@ test("restServer() shows no token of another type, and takes no client without e
 });
 
 describe("a client that rejects with anything", () => {
-  test.for(["soon", Number.NaN, "", {}])("retryAfterMs %j makes no loop that spins", async (retryAfterMs) => {
+  test.for<unknown>([
+    "soon",
+    Number.NaN,
+    "",
+    {},
+    -1,
+    -60_000,
+    -Infinity,
+    5n,
+    Symbol("soon"),
+    { valueOf: () => -60_000 },
+  ])("retryAfterMs %o makes no loop that spins, and no error that cannot be read", async (retryAfterMs) => {
     const env = virtualEnvironment();
     const failure = Object.assign(new Error("slow"), { retryAfterMs });
     const execute = vi.fn(() => Promise.reject(failure));
     const lock = createLock({ execute }, { waitMs: 600 }, env);
-    await lockError(env.clock.until(lock.acquire("job"), 10_000), "unavailable");
+    const error = await lockError(env.clock.until(lock.acquire("job"), 700), "unavailable");
+    expect(JSON.parse(JSON.stringify(error))).not.toHaveProperty("retryAfterMs");
     expect(execute.mock.calls.length).toBeLessThan(20);
   });
+
+  test.for<unknown>([undefined, null, 7, {}, Symbol("OOM"), Object.create(null)])(
+    "the code %o is none, and the outcome unknown",
+    async (code) => {
+      const env = virtualEnvironment();
+      const failure = Object.assign(new Error("OOM no room"), { name: "ReplyError", code });
+      const lock = createLock({ execute: () => Promise.reject(failure) }, { waitMs: 0 }, env);
+      const { nodes } = await lockError(env.clock.until(lock.acquire("job")), "unavailable");
+      expect(nodes).toMatchObject([{ outcome: "unknown", reason: "OOM no room" }]);
+    },
+  );
 });
 
 test("a waitUntil that rejects later is no unhandled rejection", async () => {
