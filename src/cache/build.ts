@@ -66,14 +66,14 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   });
   later(endMs, () => flight.abort(failure("timeout", "build", name, `it runs for longer than ${endMs} ms`)));
 
-  const run = async (): Promise<unknown> => {
+  const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
-    return builder.build({ signal, fence: won?.attempt ?? 0, stale });
-  };
-  try {
-    const value = await untilAborted(run(), signal);
+    const value = await builder.build({ signal, fence: won?.attempt ?? 0, stale });
     const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
     return { payload: await toPayload(context, name, value), lives };
+  };
+  try {
+    return await untilAborted(run(), signal);
   } catch (cause) {
     return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
   } finally {

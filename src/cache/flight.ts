@@ -31,9 +31,9 @@ export interface Flight extends Seat {
   /** Aborts when the last reader has left unanswered, or the build is of no use any more. Nobody may sit down after that. */
   readonly signal: Signal;
   /** A build goes on although nobody waits for it. */
-  isKept: boolean;
+  isKept?: boolean;
   /** It has waited for a build. */
-  hasWaited: boolean;
+  hasWaited?: boolean | undefined;
   /** Later readers do not join this flight. */
   detach(): void;
   abort(reason?: unknown): void;
@@ -62,8 +62,6 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
     context,
     token: newToken(env.random),
     signal: stop.signal,
-    isKept: false,
-    hasWaited: false,
     detach,
     abort(reason) {
       detach();

@@ -29,9 +29,9 @@ export function createFlights(context: CacheContext): Flights {
   const { clock, host } = env;
   const open = new Map<string, Flight>();
 
-  const seat = (readers: readonly Reader[], hasWaited = false): void => {
+  const seat = (readers: readonly Reader[], hasWaited?: boolean): void => {
     const [first] = readers;
-    if (first === undefined) return;
+    if (!first) return;
     const { key } = first;
     const joined = open.get(key);
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
@@ -40,7 +40,7 @@ export function createFlights(context: CacheContext): Flights {
       flight.readers.add(reader);
     }
     flight.hasWaited ||= hasWaited;
-    if (joined !== undefined) return;
+    if (joined) return;
     if (!host.isolatesRequests) open.set(key, flight);
     const fly = async (): Promise<void> => {
       await null; // whoever calls in this same turn sits down in time for the first question

@@ -25,11 +25,11 @@ export async function readEntry(flight: Flight): Promise<void> {
   const { env, node, prefix } = context;
   for (let sleeps = 0; ; sleeps += 1) {
     const [reader] = flight.readers;
-    if (reader === undefined) return;
+    if (!reader) return;
     const oldestMs = Math.max(...[...flight.readers].map(({ staleMs }) => staleMs));
     const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, oldestMs]);
     const { reply } = elected;
-    if (reply === undefined || reply.type === "won") return rebuild(flight, reader, elected);
+    if (!reply || reply.type === "won") return rebuild(flight, reader, elected);
     const { type, leftMs } = reply;
     const isFailing = type === "back-off";
     serve(flight, elected, isFailing);

@@ -96,6 +96,17 @@ describe("hardTimeoutMs", () => {
     expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
   });
 
+  test("also ends a build whose value a codec takes for ever to write", async () => {
+    const { clock, process } = world();
+    const codec = { name: "stuck", encode: hang, decode: () => 1 };
+    const { cache, verbs } = process({ options: { codec } });
+    const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300, leaseMs: 100 }, () => 1);
+    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
+    await clock.advance(minute);
+    expect(verbs().at(-1)).toBe("tend");
+    expect(clock.pending).toEqual([]);
+  });
+
   test("also ends a build without Redis", async () => {
     const { clock, process } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
