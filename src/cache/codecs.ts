@@ -94,11 +94,13 @@ export function deflated(
  */
 export function capped(codec: Codec, maxLength: number): Codec {
   return {
-    ...codec,
+    name: codec.name,
+    version: codec.version,
     async encode(value) {
       const text = await codec.encode(value);
       return text === undefined || text.length > maxLength ? undefined : text;
     },
+    decode: (text) => codec.decode(text),
   };
 }
 

@@ -135,6 +135,25 @@ describe("capped", () => {
     expect(await here.process({ options: { codec: textCodec } }).cache.get("k", fresh, none)).toBe(long);
   });
 
+  test("takes a codec whose methods are those of a class", async () => {
+    class Rot13 implements Codec {
+      readonly name = "rot13";
+      readonly #step = 13;
+      encode(value: unknown): string {
+        return this.decode(String(value));
+      }
+      decode(text: string): string {
+        const turn = (letter: string) => String.fromCharCode(97 + ((letter.charCodeAt(0) - 97 + this.#step) % 26));
+        return text.replace(/[a-z]/g, turn);
+      }
+    }
+    for (const codec of [new Rot13(), capped(new Rot13(), 100), deflated(new Rot13(), { above: 0 })]) {
+      const { cache } = world().process({ options: { codec } });
+      await cache.set("k", "hello", fresh);
+      expect(await cache.get("k", fresh, none)).toBe("hello");
+    }
+  });
+
   test("has no form for what is longer: set rejects, and a build has failed", async () => {
     const { cache, client } = world().process({ options });
     await refusal(cache.set("k", "x".repeat(100), fresh), "config");
