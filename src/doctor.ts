@@ -10,11 +10,10 @@ import type { Finding, Severity } from "./doctor/findings.ts";
 import { independenceFindings, roundTripFinding } from "./doctor/fleet.ts";
 import { serverFindings } from "./doctor/server.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
-import { checkedQuorum } from "./inspect.ts";
 import { lockKeys } from "./keys.ts";
 import { createNode } from "./node.ts";
-import { checkClient, checkLeaseMs, checkPrefix, invalid } from "./validate.ts";
-import { defaultDriftFactor, remainingMs } from "./validity.ts";
+import { checkClient, checkDriftFactor, checkLeaseMs, checkPrefix, checkQuorum, invalid } from "./validate.ts";
+import { defaultDriftFactor, majority, remainingMs } from "./validity.ts";
 
 export type { Finding, FindingCode, Severity } from "./doctor/findings.ts";
 
@@ -81,10 +80,11 @@ export async function doctor(
   const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
   if (list.length === 0) throw invalid("clients", list.length, "one client or more");
   const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
-  const { prefix = "lock", leaseMs = 10_000, driftFactor = defaultDriftFactor } = options;
-  const quorum = checkedQuorum(options.quorum, nodes.length);
+  const least = majority(nodes.length);
+  const { prefix = "lock", leaseMs = 10_000, quorum = least, driftFactor = defaultDriftFactor } = options;
+  checkQuorum(quorum, least, nodes.length);
   checkLeaseMs(leaseMs);
-  if (!(driftFactor >= 0 && driftFactor < 1)) throw invalid("driftFactor", driftFactor, "from 0 up to 1");
+  checkDriftFactor(driftFactor);
   const keys = lockKeys(checkPrefix(prefix), "leasehold:doctor");
   const env = environment ?? systemEnvironment();
   const facts = await Promise.all(nodes.map((node) => factsOf(env, node, keys)));

@@ -10,7 +10,7 @@ import { lockKeys } from "./keys.ts";
 import { createNode } from "./node.ts";
 import { askAll } from "./round.ts";
 import { inspectScript } from "./scripts/inspect.ts";
-import { checkClient, checkName, checkPrefix, invalid } from "./validate.ts";
+import { checkClient, checkName, checkPrefix, checkQuorum, invalid } from "./validate.ts";
 import { majority } from "./validity.ts";
 
 export type { LockState, LockVerdict, NodeState } from "./inspect/state.ts";
@@ -50,25 +50,19 @@ const timeoutMs = 2_500;
 export async function inspectLock(
   clients: CommandClient | readonly CommandClient[],
   name: string,
-  { prefix = "lock", quorum: wanted }: InspectOptions = {},
+  options: InspectOptions = {},
   environment?: Environment,
 ): Promise<LockState> {
   const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
   if (list.length === 0) throw invalid("clients", list.length, "one client or more");
   const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
-  const quorum = checkedQuorum(wanted, nodes.length);
+  const least = majority(nodes.length);
+  const { prefix = "lock", quorum = least } = options;
+  checkQuorum(quorum, least, nodes.length);
   const keys = lockKeys(checkPrefix(prefix), checkName("name", name));
   const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs, waitUntil: undefined };
   const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], leaseMs: timeoutMs };
   const { answers } = await askAll(context, question);
   answers.sort((a, b) => nodes.indexOf(a.from) - nodes.indexOf(b.from));
   return stateOf(answers, quorum);
-}
-
-/** How many nodes a holder needs: a majority, unless more are asked for. */
-export function checkedQuorum(wanted: number | undefined, count: number): number {
-  const least = majority(count);
-  const quorum = wanted ?? least;
-  if (Number.isInteger(quorum) && quorum >= least && quorum <= count) return quorum;
-  throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
 }

@@ -9,7 +9,7 @@ import { attemptsOnOne, floorMs } from "./lock.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
 import { createNode } from "./node.ts";
 import { attemptsOnQuorum } from "./quorum.ts";
-import { checkClient, checkDuration, invalid } from "./validate.ts";
+import { checkClient, checkDriftFactor, checkDuration, checkQuorum, invalid } from "./validate.ts";
 import { defaultDriftFactor, majority } from "./validity.ts";
 
 /** Settings of a Redlock. */
@@ -79,10 +79,8 @@ export function createRedlock(
   const least = majority(count);
   const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs } = options;
   if (!count || count < clients.length) throw invalid("clients", clients.length, "one or more, each of them once");
-  if (!Number.isInteger(quorum) || quorum < least || quorum > count) {
-    throw invalid("quorum", quorum, `an integer from ${least} to ${count}`);
-  }
-  if (!(driftFactor >= 0 && driftFactor < 1)) throw invalid("driftFactor", driftFactor, "from 0 up to 1");
+  checkQuorum(quorum, least, count);
+  checkDriftFactor(driftFactor);
   if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, options.leaseMs ?? 10_000);
   const isOne = count === 1 && !quarantineMs;
   const parts = {

@@ -31,6 +31,17 @@ export function checkPrefix(value: string): string {
   return value;
 }
 
+/** How many of so many nodes a holder needs: a majority at least. */
+export function checkQuorum(value: number, least: number, count: number): void {
+  const ok = Number.isInteger(value) && value >= least && value <= count;
+  check(ok, "quorum", value, `an integer from ${least} to ${count}`);
+}
+
+/** By which part of a duration two clocks may disagree. */
+export function checkDriftFactor(value: number): void {
+  check(typeof value === "number" && value >= 0 && value < 1, "driftFactor", value, "from 0 up to 1");
+}
+
 /** A callback, such as a task or a build. */
 export function checkFunction(option: string, value: unknown, optional = false): void {
   check(typeof value === "function" || (optional && value === undefined), option, value, "a function");

@@ -121,8 +121,14 @@ describe("doctor()", () => {
     const { asked, clients, env } = world({});
     await lockError(doctor([], {}, env), "config");
     await lockError(doctor([{ call() {} } as unknown as CommandClient], {}, env), "config");
-    for (const options of [{ leaseMs: 5 }, { quorum: 2 }, { driftFactor: 1 }, { prefix: "a{b" }]) {
-      await lockError(doctor(clients, options, env), "config");
+    for (const options of [
+      { leaseMs: 5 },
+      { quorum: 2 },
+      { driftFactor: 1 },
+      { driftFactor: "0" },
+      { prefix: "a{b" },
+    ]) {
+      await lockError(doctor(clients, options as DoctorOptions, env), "config");
     }
     expect(asked).toEqual([]);
   });

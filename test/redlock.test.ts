@@ -40,6 +40,8 @@ describe("createRedlock()", () => {
     [[three, { driftFactor: -0.1 }], "driftFactor as it must be from 0 up to 1: current value is -0.1"],
     [[three, { driftFactor: 1 }], "driftFactor as it must be from 0 up to 1: current value is 1"],
     [[three, { driftFactor: Number.NaN }], "driftFactor as it must be from 0 up to 1: current value is NaN"],
+    [[three, { driftFactor: null }], "driftFactor as it must be from 0 up to 1: current value is null"],
+    [[three, { driftFactor: "0.01" }], 'driftFactor as it must be from 0 up to 1: current value is "0.01"'],
     [[three, { leaseMs: 9 }], "leaseMs"],
     [
       [three, { quarantineMs: 9_999 }],
