@@ -5,6 +5,7 @@
  * @module
  */
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { Redis, type RedisOptions } from "ioredis";
 import { type CommandClient, ReplyError } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
@@ -134,7 +135,7 @@ interface Address {
   readonly db: number;
   readonly username?: string;
   readonly password?: string;
-  readonly tls?: { readonly servername: string };
+  readonly tls?: { readonly servername?: string };
 }
 
 function addressOf(url: URL): Address {
@@ -150,7 +151,7 @@ function addressOf(url: URL): Address {
     db: Number(database),
     ...(username && { username: decoded(username) }),
     ...(secret && { password: secret }),
-    ...(protocol === "rediss:" && { tls: { servername: host } }),
+    ...(protocol === "rediss:" && { tls: isIP(host) ? {} : { servername: host } }),
   };
 }
 

@@ -97,6 +97,11 @@ describe("leasehold", () => {
     });
   });
 
+  test("names no address to a TLS server, which takes names alone: Node would warn of it", async () => {
+    const { code, stderr } = await leasehold(["inspect", "a", "--node", "rediss://127.0.0.1:1"]);
+    expect({ code, stderr }).toEqual({ code: 3, stderr: "" });
+  });
+
   test("reads tokens from files, one for all or one for each, and an empty one is a mistake", async () => {
     const folder = await mkdtemp(join(tmpdir(), "leasehold-bin-"));
     try {
