@@ -10,8 +10,8 @@ interface Happened {
   /** The lock's name or the cache's key, as the caller wrote it. */
   readonly name: string;
   /**
-   * In ms: since the call began for "acquired", "contended", "acquire-failed" and the events of a cache; for the others of the round that
-   * they tell of. 0 where nothing was asked.
+   * In ms: since the call began for "acquired", "contended", "acquire-failed" and the events of a cache; for the others of
+   * the round that they tell of. 0 where nothing was asked.
    */
   readonly durationMs: number;
   /** Requests sent in that time. */

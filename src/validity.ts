@@ -25,7 +25,8 @@ export interface Bound {
  *
  *     remaining - elapsed - (ceil(drift × max(lease, remaining)) + 2)
  *
- * The 2 covers the rounding of two clocks to whole ms. Redlock's validity, per node: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+ * The 2 covers the rounding of two clocks to whole ms. Redlock's validity, per node:
+ * https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
  */
 export function remainingMs(bound: Bound, driftFactor: number): number {
   const { remainingMs, elapsedMs, leaseMs } = bound;
@@ -37,7 +38,10 @@ export function majority(n: number): number {
   return Math.floor(n / 2) + 1;
 }
 
-/** The q-th largest: until when at least q of the nodes keep the lease. Each value is a bound of its own, so any mix is sound. */
+/**
+ * The q-th largest: until when at least q of the nodes keep the lease. Each value is a bound of its own, so any mix is
+ * sound.
+ */
 export function quorumRemainingMs(perNode: readonly number[], quorum: number): number {
   return [...perNode].sort((a, b) => b - a)[quorum - 1] ?? -Infinity;
 }
