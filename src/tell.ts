@@ -12,8 +12,8 @@ import { isLockError, scrub } from "./errors.ts";
 export interface Told {
   readonly reply?: Reply;
   readonly reason?: string;
-  /** Whether Redis itself said no. */
-  readonly isRefusal: boolean;
+  /** Redis' own code, where it said no. */
+  readonly code?: string;
   /** This machine's wall clock at the send. */
   readonly sentAtMs: number;
   readonly ms: number;
@@ -33,11 +33,11 @@ export async function tell(
   try {
     const { signal } = timeUp;
     const reply = await untilAborted(client.execute(command, { signal }), signal);
-    return { reply, isRefusal: false, ...took() };
+    return { reply, ...took() };
   } catch (error) {
     if (isLockError(error, "config")) throw error;
-    const isRefusal = isReplyError(error);
-    return { reason: scrub(Object(error).message) || "no answer", isRefusal, ...took() };
+    const reason = scrub(Object(error).message) || "no answer";
+    return { reason, ...(isReplyError(error) && { code: error.code }), ...took() };
   } finally {
     cancel();
   }

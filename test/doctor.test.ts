@@ -133,6 +133,15 @@ describe("doctor()", () => {
     expect(asked).toEqual([]);
   });
 
+  test("takes refused credentials for no answer, in whatever words a proxy says so", async () => {
+    const { env } = world({});
+    const refusal = new ReplyError("Unauthorized: bad token", { code: "WRONGPASS" });
+    const closed: CommandClient = { label: "closed", execute: () => Promise.reject(refusal) };
+    const { reachable, findings } = await env.clock.until(doctor(closed, {}, env), 3_000);
+    expect(reachable).toBe(false);
+    expect(findings[0]).toMatchObject({ code: "reachable", finding: "It gave no answer: Unauthorized: bad token" });
+  });
+
   test("tells of a server that does not answer, why, and no more of it, within a time of its own", async () => {
     const { env, clients } = world({}, {});
     const silent: CommandClient = { label: "silent", execute: () => new Promise(() => {}) };

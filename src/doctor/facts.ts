@@ -57,7 +57,7 @@ export async function factsOf(env: Environment, node: Node, keys: LockKeys): Pro
     const told = await say("TIME");
     const known = { label, scriptHeader: client.scriptHeader, trip, clock };
     const left = { inspect: undefined, takesHeaders: undefined, compareCommands: undefined };
-    if (told.reason !== undefined && (!told.isRefusal || /^(WRONGPASS|NOAUTH)\b/.test(told.reason)))
+    if (told.reason !== undefined && (!told.code || /^(WRONGPASS|NOAUTH)$/.test(told.code)))
       return { ...known, ...nothing, ...left, silence: told.reason };
     clockReason = told.reason;
     if (look === 0) continue; // it may have opened the connection
@@ -82,7 +82,7 @@ export async function factsOf(env: Environment, node: Node, keys: LockKeys): Pro
     info: fieldsOf(info.reply),
     config: new Map(configs.flatMap(({ reply }) => pairOf(reply))),
     inspect,
-    takesHeaders: header.reply === undefined && !header.isRefusal ? undefined : header.reply === 1,
+    takesHeaders: header.reply === undefined && !header.code ? undefined : header.reply === 1,
     compareCommands: knownOf(commands.reply),
   };
 }
