@@ -9,7 +9,7 @@ import { attemptsOnOne, floorMs } from "./lock.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
 import { createNode } from "./node.ts";
 import { attemptsOnQuorum } from "./quorum.ts";
-import { checkClient, checkDriftFactor, checkDuration, checkQuorum, invalid } from "./validate.ts";
+import { checkClient, checkDriftFactor, checkDuration, checkLeaseMs, checkQuorum, invalid } from "./validate.ts";
 import { defaultDriftFactor, majority } from "./validity.ts";
 
 /** Settings of a Redlock. */
@@ -77,11 +77,12 @@ export function createRedlock(
   const nodes = [...distinct].map((client, index) => createNode(checkClient(client), index + 1));
   const count = nodes.length;
   const least = majority(count);
-  const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs } = options;
+  const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs, leaseMs = 10_000 } = options;
   if (!count || count < clients.length) throw invalid("clients", clients.length, "one or more, each of them once");
   checkQuorum(quorum, least, count);
   checkDriftFactor(driftFactor);
-  if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, options.leaseMs ?? 10_000);
+  checkLeaseMs(leaseMs);
+  if (quarantineMs !== undefined) checkDuration("quarantineMs", quarantineMs, leaseMs);
   const isOne = count === 1 && !quarantineMs;
   const parts = {
     nodes,

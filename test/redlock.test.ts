@@ -48,6 +48,7 @@ describe("createRedlock()", () => {
       "quarantineMs as it must be an integer of ms from 10000 to 31536000000: current value is 9999",
     ],
     [[three, { quarantineMs: 19, leaseMs: 20 }], "quarantineMs"],
+    [[three, { quarantineMs: 19, leaseMs: Number.NaN }], "leaseMs"],
   ])("refuses %o", ([args, message]) => {
     expect(() => loosely(...args)).toThrow(
       expect.objectContaining({ code: "config", message: expect.stringContaining(`Cannot use ${message}`) }),
