@@ -90,9 +90,7 @@ export function restClient(options: RestClientOptions): CommandClient {
       ? batching((commands, signal) => post("/pipeline", commands, signal))
       : async (command, { signal } = {}) => replyOf(await post("", command, signal)),
     label: label ?? url?.host,
-    scriptHeader: scriptHeader ?? (url?.host.endsWith(".upstash.io") ? keyLocking : undefined),
+    // Without it every EVAL on Upstash locks the whole database: https://upstash.com/docs/redis/features/key-locking.
+    scriptHeader: scriptHeader ?? (url?.host.endsWith(".upstash.io") ? "#!lua flags=allow-key-locking" : undefined),
   };
 }
-
-// Without it every EVAL on Upstash locks the whole database: https://upstash.com/docs/redis/features/key-locking.
-const keyLocking = "#!lua flags=allow-key-locking";

@@ -71,7 +71,9 @@ export function checkClient(client: CommandClient): CommandClient {
 
 /** The "config" error of an argument that is not what was expected. */
 export function invalid(option: string, value: unknown, expected: string): LockError {
-  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
+  // Of an object only what it is: it may have no way to become a string, or too much to say.
+  const shown =
+    typeof value === "string" ? JSON.stringify(value) : String(Object(value) === value ? typeof value : value);
   return configError(option, expected, shown.slice(0, 100));
 }
 

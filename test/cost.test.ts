@@ -135,7 +135,7 @@ describeRedis("the cost of an operation", () => {
     expect(spent()).toEqual([4]);
     await lock.tryAcquire("quorum");
     expect(spent()).toEqual([2]);
-    await lease.extend();
+    await lease.extend(20_000); // what is left at once after the grant may be all that was asked for
     expect(spent()).toEqual([3]);
     await lease.release();
     expect(spent()).toEqual([2]);

@@ -125,6 +125,20 @@ describe("invalid()", () => {
     expect(invalid("name", "a\nb", "short").message).toContain('current value is "a\\nb"');
   });
 
+  test.for<[value: unknown, shown: string]>([
+    [undefined, "undefined"],
+    [null, "null"],
+    [Number.NaN, "NaN"],
+    [7n, "7"],
+    [Symbol("lease"), "Symbol(lease)"],
+    [[1, 2], "object"],
+    [Object.create(null), "object"],
+    [Object.assign(() => "source", { toString: () => expect.fail("called") }), "function"],
+  ])("shows a value as it is, and never what an object would say of itself", ([value, shown]) => {
+    expect(invalid("leaseMs", value, "an integer").message).toMatch(/: current value is [a-zA-Z0-9()]+$/);
+    expect(invalid("leaseMs", value, "an integer").message.endsWith(` ${shown}`)).toBe(true);
+  });
+
   test("shortens a long value", () => {
     expect(invalid("name", "x".repeat(100_000), "short").message.length).toBeLessThan(200);
   });

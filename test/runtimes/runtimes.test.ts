@@ -42,15 +42,14 @@ if ("missing" in older) {
 }
 
 describeRedis("a lock and a cache over REST", () => {
-  let servers: RunningRestServer[];
+  const servers: RunningRestServer[] = [];
   let project: string;
 
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), "leasehold-runtimes-"));
-    const startAll = Promise.all(Array.from({ length: 3 }, () => startRestRedis()));
     await projectWithPackage(project);
     for (const file of ["main.ts", "scenario.ts"]) await cp(join(root, "test/runtimes", file), join(project, file));
-    servers = await startAll;
+    for (let count = 0; count < 3; count += 1) servers.push(await startRestRedis());
   }, 60_000);
   afterAll(async () => {
     for (const server of servers) await server.stop();
