@@ -10,8 +10,9 @@ import { memoryClient } from "leasehold/memory";
 import { restServer } from "leasehold/rest-server";
 import { numberOf, type Values } from "./arguments.ts";
 import { exit, UsageError } from "./exit.ts";
-import { openRedis, tokensOf } from "./nodes.ts";
+import { openRedis } from "./nodes.ts";
 import { type Output, visible } from "./output.ts";
+import { tokensOf } from "./tokens.ts";
 
 /** What is served, and how it is let go of. */
 interface Engine {
