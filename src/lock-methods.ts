@@ -122,14 +122,13 @@ export function lockMethods(
   checkPrefix(prefix);
   checkFunction("observe", observe, true);
 
-  const hold = (name: string, call: AcquireOptions = {}): Promise<HeldLease> => {
-    const { leaseMs, waitMs, signal, waitUntil } = checkedCall(call, defaults);
+  const hold = (name: string, { leaseMs, waitMs, signal, waitUntil }: CheckedCall): Promise<HeldLease> => {
     const keys = lockKeys(prefix, checkName("name", name));
     const context = { ...participants(), observe, waitUntil };
     const wanted = { name, keys, leaseMs, waitMs, signal };
     return acquire(context, attemptsFor(context, wanted), wanted);
   };
-  const tryHold = (name: string, call?: TryOptions): Promise<HeldLease | LockError> =>
+  const tryHold = (name: string, call: CheckedCall): Promise<HeldLease | LockError> =>
     hold(name, { ...call, waitMs: 0 }).catch((error: unknown) => {
       if (isLockError(error, "contended")) return error;
       throw error;
@@ -137,10 +136,10 @@ export function lockMethods(
 
   return {
     async acquire(name, call) {
-      return (await hold(name, call)).lease;
+      return (await hold(name, checkedCall(call, defaults))).lease;
     },
     async tryAcquire(name, call) {
-      const held = await tryHold(name, call);
+      const held = await tryHold(name, checkedCall({ ...call, waitMs: 0 }, defaults));
       return "lease" in held ? held.lease : null;
     },
     async withLock<T>(name: string, ...rest: TaskArguments<AcquireOptions, T>) {
@@ -160,7 +159,7 @@ type Call = AcquireOptions & HoldOptions;
 type CheckedCall = Call & { readonly leaseMs: number; readonly waitMs: number };
 
 /** What is said for one call, else for the lock, else the default: a copy, whatever becomes of the caller's object. */
-function checkedCall(call: Call, lock: Call): CheckedCall {
+function checkedCall(call: Call = {}, lock: Call): CheckedCall {
   const {
     leaseMs = lock.leaseMs ?? 10_000,
     waitMs = lock.waitMs ?? 10_000,
