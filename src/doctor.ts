@@ -11,8 +11,8 @@ import { independenceFindings, roundTripFinding } from "./doctor/fleet.ts";
 import { serverFindings } from "./doctor/server.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { lockKeys } from "./keys.ts";
-import { createNode } from "./node.ts";
-import { checkClient, checkDriftFactor, checkLeaseMs, checkPrefix, checkQuorum, invalid } from "./validate.ts";
+import { createNodes } from "./node.ts";
+import { checkDriftFactor, checkLeaseMs, checkPrefix, checkQuorum } from "./validate.ts";
 import { defaultDriftFactor, majority, remainingMs } from "./validity.ts";
 
 export type { Finding, FindingCode, Severity } from "./doctor/findings.ts";
@@ -77,9 +77,7 @@ export async function doctor(
   options: DoctorOptions = {},
   environment?: Environment,
 ): Promise<Diagnosis> {
-  const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
-  if (list.length === 0) throw invalid("clients", list.length, "one client or more");
-  const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
+  const nodes = createNodes(clients);
   const least = majority(nodes.length);
   const { prefix = "lock", leaseMs = 10_000, quorum = least, driftFactor = defaultDriftFactor } = options;
   checkQuorum(quorum, least, nodes.length);

@@ -7,10 +7,10 @@ import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { type LockState, stateOf } from "./inspect/state.ts";
 import { lockKeys } from "./keys.ts";
-import { createNode } from "./node.ts";
+import { createNodes } from "./node.ts";
 import { askAll } from "./round.ts";
 import { inspectScript } from "./scripts/inspect.ts";
-import { checkClient, checkName, checkPrefix, checkQuorum, invalid } from "./validate.ts";
+import { checkName, checkPrefix, checkQuorum } from "./validate.ts";
 import { majority } from "./validity.ts";
 
 export type { LockState, LockVerdict, NodeState } from "./inspect/state.ts";
@@ -53,9 +53,7 @@ export async function inspectLock(
   options: InspectOptions = {},
   environment?: Environment,
 ): Promise<LockState> {
-  const list: readonly CommandClient[] = Array.isArray(clients) ? clients : [clients];
-  if (list.length === 0) throw invalid("clients", list.length, "one client or more");
-  const nodes = list.map((client, index) => createNode(checkClient(client), index + 1));
+  const nodes = createNodes(clients);
   const least = majority(nodes.length);
   const { prefix = "lock", quorum = least } = options;
   checkQuorum(quorum, least, nodes.length);

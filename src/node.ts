@@ -18,6 +18,7 @@ import {
 import type { Environment } from "./environment.ts";
 import { failure, isLockError, type LockError, type NodeReport, scrub } from "./errors.ts";
 import { runScript, type ScriptCall, type Verdict } from "./script.ts";
+import { checkClient, invalid } from "./validate.ts";
 import { type RoundTrip, sampled, timedOut, unknownRoundTrip } from "./validity.ts";
 
 /** A client that takes part, and what has been learnt of its round trip. Plain data: requests may share it anywhere. */
@@ -66,6 +67,13 @@ export type Answer<Result> = Said<Result> & {
 /** The node of a client; its place in the list, from 1, names a client without a label. */
 export function createNode(client: CommandClient, place: number): Node {
   return { client, label: client.label ?? `node ${place}`, trip: unknownRoundTrip };
+}
+
+/** The nodes of a diagnosis, which takes one client as well. @throws LockError "config" for none, or what is no client */
+export function createNodes(clients: CommandClient | readonly CommandClient[]): Node[] {
+  const list = [clients].flat();
+  if (list.length === 0) throw invalid("clients", list.length, "one client or more");
+  return list.map((client, index) => createNode(checkClient(client), index + 1));
 }
 
 /**
