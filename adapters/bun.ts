@@ -3,16 +3,8 @@
  *
  * @module
  */
-import {
-  type CommandClient,
-  field,
-  isRedisText,
-  type Reply,
-  ReplyError,
-  toReply,
-  untilAborted,
-} from "../src/command.ts";
-import { LockError, scrub } from "../src/errors.ts";
+import { type CommandClient, field, isRedisText, type Reply, toReply, untilAborted } from "../src/command.ts";
+import { LockError, plainError } from "../src/errors.ts";
 
 /** What is asked of Bun's client: a shape, so that `Bun.redis`, a `RedisClient` and a Proxy around either will do. */
 export interface BunRedis {
@@ -74,16 +66,16 @@ async function send(redis: BunRedis, [name = "", ...args]: string[]): Promise<Re
   }
 }
 
-/** Never the foreign object: only its text. */
 function plain(error: unknown): Error {
-  if (!(error instanceof Error)) return new Error(scrub(String(error)));
   // Said of every command once the client has given up, before anything is sent.
-  if (error.message === "Connection has failed") {
+  if (error instanceof Error && error.message === "Connection has failed") {
     return new Error("Connection has failed, and Bun does not open it again: call connect(), or make a new client");
   }
-  const code = field(error, "code");
-  const fromRedis = code === "ERR_REDIS_SERVER_ERROR" || isRedisText(error.message); // credentials have a code of their own
-  return fromRedis ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
+  return plainError(error, isFromRedis);
+}
+
+function isFromRedis(error: Error): boolean {
+  return field(error, "code") === "ERR_REDIS_SERVER_ERROR" || isRedisText(error.message); // credentials have a code of their own
 }
 
 function misfit(value: unknown): LockError {

@@ -13,7 +13,7 @@ import {
   toReply,
   untilAborted,
 } from "../src/command.ts";
-import { LockError, scrub } from "../src/errors.ts";
+import { LockError, plainError } from "../src/errors.ts";
 
 /** What is asked of ioredis: a shape, so that a Cluster, a second installed copy and a Proxy will do. */
 export interface Ioredis {
@@ -77,17 +77,18 @@ async function send(redis: Ioredis, [name, ...args]: Command): Promise<Reply> {
   }
 }
 
-/** Never the foreign object: ioredis hangs the whole command on it, lease tokens included. */
 function plain(error: unknown): Error {
-  if (!(error instanceof Error)) return new Error(scrub(String(error)));
   // Said before anything is sent, by clusters of ioredis 5 with automatic pipelining: redis/ioredis#2109.
-  if (error.message.startsWith("All keys in the pipeline should belong to the same slots")) {
+  if (error instanceof Error && error.message.startsWith("All keys in the pipeline should belong to the same slots")) {
     const remedy = 'set autoPipeliningIgnoredCommands to ["EVAL", "EVALSHA"], or update to ioredis 6';
     return new LockError("config", `Cannot send scripts as this cluster pipelines them by their hash: ${remedy}`);
   }
-  // The name is that of the class, which a minifier changes; the text of Redis begins with a code in capitals.
-  const fromRedis = error.name === "ReplyError" || isRedisText(error.message);
-  return fromRedis ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
+  return plainError(error, isFromRedis);
+}
+
+/** The name is that of the class, which a minifier changes; the text of Redis begins with a code in capitals. */
+function isFromRedis({ name, message }: Error): boolean {
+  return name === "ReplyError" || isRedisText(message);
 }
 
 function addressOf(redis: Ioredis): string | undefined {

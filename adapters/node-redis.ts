@@ -8,12 +8,11 @@ import {
   field,
   isRedisText,
   type Reply,
-  ReplyError,
   type Signal,
   toReply,
   untilAborted,
 } from "../src/command.ts";
-import { LockError, scrub } from "../src/errors.ts";
+import { LockError, plainError } from "../src/errors.ts";
 
 /** What is asked of node-redis: a shape, so that any modules, versions and protocols will do. */
 export interface NodeRedis {
@@ -76,7 +75,7 @@ async function send(redis: NodeRedis, args: string[], signal: Signal | undefined
     // The empty type mapping replaces the client's own, which may turn integers into strings.
     return toReply(await redis.sendCommand(args, { typeMapping: {}, ...(signal && { abortSignal: signal }) }));
   } catch (error) {
-    throw plain(error);
+    throw plainError(error, isFromRedis);
   }
 }
 
@@ -91,12 +90,9 @@ function withKeyPrefix(redis: NodeRedis, args: string[]): string[] {
   throw new LockError("config", `Cannot send ${name} as ${reason}: current value is "${prefix}"`);
 }
 
-/** Never the foreign object: only its text. */
-function plain(error: unknown): Error {
-  if (!(error instanceof Error)) return new Error(scrub(String(error)));
-  // Told by class, whose name a minifier changes, or by text: that of Redis begins with a code in capitals.
-  const fromRedis = /^(SimpleError|BlobError)$/.test(error.constructor.name) || isRedisText(error.message);
-  return fromRedis ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
+/** Told by class, whose name a minifier changes, or by text: that of Redis begins with a code in capitals. */
+function isFromRedis(error: Error): boolean {
+  return /^(SimpleError|BlobError)$/.test(error.constructor.name) || isRedisText(error.message);
 }
 
 function addressOf(redis: NodeRedis): string | undefined {

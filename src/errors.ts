@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isCoded } from "./command.ts";
+import { isCoded, ReplyError } from "./command.ts";
 
 /** Why an operation failed. Stable strings: compare these, never classes or messages. */
 export type LockErrorCode = "contended" | "timeout" | "unavailable" | "aborted" | "lost" | "build-failed" | "config";
@@ -103,6 +103,12 @@ export function failure(
 /** The "config" error of an argument, in the same grammar. */
 export function configError(option: string, expected: string, shown: string): LockError {
   return new LockError("config", `Cannot use ${option} as it must be ${expected}: current value is ${shown}`);
+}
+
+/** What a foreign client threw, as one of ours: only its text, as the object itself may hold the whole command. */
+export function plainError(error: unknown, isFromRedis: (error: Error) => boolean): Error {
+  if (!(error instanceof Error)) return new Error(scrub(String(error)));
+  return isFromRedis(error) ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
 }
 
 /** Shortens foreign text for a message and blanks what must not be printed; nothing of what is no text. */
