@@ -9,37 +9,11 @@
  */
 import { createCache } from "leasehold";
 import { restClient } from "leasehold/rest";
-import { loadProduct, productIn, refusalOf } from "../stampede/product.ts";
+import { respondFrom } from "../stampede/respond.ts";
 
 const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, ORIGIN_URL: originUrl = "" } = process.env;
 const cache = createCache(restClient({ url, token }));
 
-async function answer(request: Request): Promise<Response> {
-  const { pathname } = new URL(request.url);
-  if (pathname === "/") return new Response("GET or DELETE /products/1\n");
-  if (pathname === "/health") return Response.json({ ok: true });
-  const id = productIn(pathname);
-  if (id === undefined) return Response.json({ error: "not found" }, { status: 404 });
-
-  const key = `product:${id}`;
-  // Anyone may call this here; in your own server put authentication in front of it.
-  if (request.method === "DELETE") {
-    await cache.invalidate(key);
-    return new Response(null, { status: 204 });
-  }
-  const entry = await cache.getEntry(key, { freshMs: 60_000 }, ({ signal }) => loadProduct(originUrl, id, signal));
-  // "No such product" is a value like any other, so asking for it does not reach the origin again and again.
-  const headers = { "x-cache": entry.status, "x-cache-requests": String(entry.requests) };
-  return entry.value === null
-    ? Response.json({ error: "no such product" }, { status: 404, headers })
-    : Response.json(entry.value, { headers });
-}
-
-function failed(error: unknown): Response {
-  const { status, headers, body } = refusalOf(error);
-  return Response.json(body, { status, headers });
-}
-
 /** What `deno serve` calls. */
-const server: { fetch(request: Request): Promise<Response> } = { fetch: (request) => answer(request).catch(failed) };
+const server: { fetch(request: Request): Promise<Response> } = { fetch: respondFrom(cache, originUrl) };
 export default server;

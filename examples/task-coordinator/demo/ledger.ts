@@ -5,7 +5,7 @@
  * @module
  */
 import { Hono } from "hono";
-import { serve } from "./parts.ts";
+import { serve } from "../../stampede/parts.ts";
 
 /** One task, as the ledger has it. */
 export interface Entry {

@@ -1,30 +1,10 @@
 /**
- * What the demonstration starts: servers of this process and other programs. Each is put on the caller's stack as soon as
- * it exists, and so ends with it.
+ * The programs that the demonstration starts, also those that it freezes: each ends with the caller's stack.
  *
  * @module
  */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:http";
-import { getRequestListener } from "@hono/node-server";
-
-/** Serves a fetch handler on a free port of the loopback interface and returns its URL. */
-export async function serve(
-  parts: AsyncDisposableStack,
-  handler: (request: Request) => Response | Promise<Response>,
-): Promise<string> {
-  const server = createServer(getRequestListener(handler, { overrideGlobalObjects: false }));
-  parts.defer(async () => {
-    const closed = new Promise((resolve) => server.close(resolve));
-    server.closeAllConnections();
-    await closed;
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`;
-}
 
 /** Ends a program with the stack, or with this process whatever becomes of it. One that is frozen ends as well. */
 export function endWith(parts: AsyncDisposableStack, child: ChildProcess): void {

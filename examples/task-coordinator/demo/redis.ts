@@ -10,7 +10,8 @@ import { Redis } from "ioredis";
 import type { CommandClient } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { restServer } from "leasehold/rest-server";
-import { endWith, serve } from "./parts.ts";
+import { serve } from "../../stampede/parts.ts";
+import { endWith } from "./programs.ts";
 
 /** How the demonstration and its workers reach Redis. */
 export interface RunningRedis {

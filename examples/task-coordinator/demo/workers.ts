@@ -6,7 +6,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { Schedule } from "../schedule.ts";
-import { endWith } from "./parts.ts";
+import { endWith } from "./programs.ts";
 import type { RunningRedis } from "./redis.ts";
 
 export const queueName = "jobs";
