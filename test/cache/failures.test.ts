@@ -472,24 +472,16 @@ describe("26: a Redis that does not answer", () => {
   });
 
   test("never lets two builds of a key run at once in a process", async () => {
-    const { clock, process, pass } = world();
+    const { clock, process, slow } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
-    let running = 0;
-    let most = 0;
-    const build = async (): Promise<number> => {
-      running += 1;
-      most = Math.max(most, running);
-      await pass(100);
-      running -= 1;
-      return 1;
-    };
+    const build = slow(100, 1);
     const reads: Promise<number>[] = [];
     for (let i = 0; i < 50; i += 1) {
       reads.push(cache.get("k", fresh, build));
       await clock.advance(10);
     }
     await clock.until(Promise.all(reads));
-    expect(most).toBe(1);
+    expect(build.most).toBe(1);
   });
 
   test("is an error where the caller wishes so, after two tries with one token", async () => {

@@ -54,8 +54,8 @@ export interface World {
   /** The Redis itself: what is read and written here meets no fault. */
   readonly redis: CommandClient;
   process(settings?: ProcessSettings): Process;
-  /** A build that takes some time, and counts how often it was called. */
-  slow<T>(ms: number, value: T | (() => T)): (() => Promise<T>) & { calls: number };
+  /** A build that takes some time, and counts how often it was called, and how many of it ran at once at the most. */
+  slow<T>(ms: number, value: T | (() => T)): (() => Promise<T>) & { calls: number; most: number };
   pass(ms: number): Promise<void>;
 }
 
@@ -96,13 +96,17 @@ export function world(): World {
       return { cache, client, events, verbs: () => client.sent.map(verbOf) };
     },
     slow(ms, value) {
+      let running = 0;
       const build = Object.assign(
         async () => {
           build.calls += 1;
+          running += 1;
+          build.most = Math.max(build.most, running);
           await pass(ms);
+          running -= 1;
           return value instanceof Function ? value() : value;
         },
-        { calls: 0 },
+        { calls: 0, most: 0 },
       );
       return build;
     },

@@ -19,20 +19,12 @@ const fresh = { freshMs: minute };
 
 describe("M02 a failure of Redis or of the factory causes a stampede", () => {
   test("M02 without Redis 50 reads in one process run one factory at a time, and none of it looks stored", async () => {
-    const { clock, process, pass } = world();
+    const { clock, process, slow } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
-    let running = 0;
-    let most = 0;
-    const factory = async (): Promise<number> => {
-      running += 1;
-      most = Math.max(most, running);
-      await pass(100);
-      running -= 1;
-      return 1;
-    };
+    const factory = slow(100, 1);
     const reads = Array.from({ length: 50 }, () => cache.getEntry("k", fresh, factory));
     const entries = await clock.until(Promise.all(reads));
-    expect(most).toBe(1);
+    expect(factory.most).toBe(1);
     expect(entries.every(({ stored, value }) => value === 1 && !stored)).toBe(true);
   });
 
