@@ -37,13 +37,13 @@ export function batching(send: SendBatch): CommandClient["execute"] {
       return send(commands, request.signal);
     };
     const batch = { commands, request, waiting: 0, answered: flush() };
+    open = batch;
     return batch;
   };
 
   return async (command, { signal } = {}) => {
     if (signal?.aborted) throw signal.reason;
     const batch = open && open.commands.length < maxCommands ? open : begin();
-    open = batch;
     const place = batch.commands.push(command) - 1;
     batch.waiting += 1;
     try {

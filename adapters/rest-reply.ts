@@ -45,20 +45,22 @@ export function replyAt(body: Body, place: number, count: number): Reply {
 export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
   const said = scrub(error, [token]);
-  if (status === 401) throw new ReplyError(said || "HTTP status 401", { code: "WRONGPASS", retryAfterMs });
+  if (status === 401) throw new ReplyError(said || "status 401", { code: "WRONGPASS", retryAfterMs });
   if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
-  throw Object.assign(new Error(`Cannot read the reply: status ${status}, body "${shown}"`), { retryAfterMs });
+  throw Object.assign(new Error(`status ${status}: ${shown}`), { retryAfterMs });
 }
 
 // Of what JSON can hold, Redis has no objects and no booleans.
 function isReply(value: unknown): value is Reply {
-  return Array.isArray(value) ? value.every(isReply) : value === null || /string|number/.test(typeof value);
+  return Array.isArray(value)
+    ? value.every(isReply)
+    : value === null || typeof value === "string" || typeof value === "number";
 }
 
 /** What `fetch` says, with its cause, where a refused connection is told, and without the token. */
 export function toldBy(error: unknown, token: string): Error {
-  const said = [error, Object(error).cause].map((each) => Object(each).message);
-  return new Error(scrub(said.filter(Boolean).join(": "), [token]));
+  const { message, cause } = Object(error) as { message?: unknown; cause?: unknown };
+  return new Error(scrub([message, Object(cause).message].filter(Boolean).join(": "), [token]));
 }

@@ -43,5 +43,5 @@ export function urlOf(given: unknown): UrlParts | undefined {
  */
 export function uniqueBlanks(count: number): string {
   const digits = systemClock.now().wall.toString(4) + count.toString(4); // the first has 21 digits until 2109
-  return digits.replace(/\d/g, (digit) => " \t\n\r"[Number(digit)] as string);
+  return digits.replace(/\d/g, (digit) => " \t\n\r"[+digit] as string);
 }

@@ -61,7 +61,7 @@ export function restClient(options: RestClientOptions): CommandClient {
   let sent = 0;
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
-    if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Cloudflare Workers", "true");
+    if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Workers", "true");
     const url = urlOf(options.url);
     // Neither a URL nor a token is shown: one may hold the other by mistake.
     if (!url) throw configError("url", "a REST URL without credentials", typeof options.url);

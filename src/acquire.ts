@@ -10,7 +10,7 @@ import { failure, type LockError } from "./errors.ts";
 import { notify } from "./events.ts";
 import { type Grant, usableMs } from "./holding.ts";
 import { createLease, type HeldLease } from "./lease.ts";
-import { uniform } from "./random.ts";
+import { chance } from "./random.ts";
 import type { Cost } from "./round.ts";
 import { flightMs, isTooShort, leastUsefulLeaseMs, quorumTrip } from "./validity.ts";
 import { retryDelayMs } from "./wait.ts";
@@ -89,7 +89,7 @@ export async function acquire(
         throw failure("timeout", "acquire", name, reason, { ...error, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;
-      const delayMs = retryDelayMs({ retry, waitedMs, holderMs, chance: uniform(random, 0, 1) });
+      const delayMs = retryDelayMs({ retry, waitedMs, holderMs, chance: chance(random) });
       const pauseMs = Math.min(mostMs, Math.max(leastMs, delayMs));
       withinMs = Math.max(floorMs, leftMs - pauseMs);
       await sleep(clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing

@@ -11,6 +11,7 @@ import { type Given, livesOf } from "./cache/reader.ts";
 import { storeValue, voidEntry } from "./cache/write.ts";
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
+import { createAsyncContext } from "./host.ts";
 import { cacheKey } from "./keys.ts";
 import { createNode } from "./node.ts";
 import { electScript } from "./scripts/elect.ts";
@@ -47,7 +48,8 @@ export interface Cache {
    * The value under a key: stored, or built by this call, or by another that this one waits for.
    *
    * @throws LockError "build-failed" (the cause is the build's own error, where it ran in this process), "timeout" or
-   * "contended" when another builds for longer than `waitMs`, "unavailable", "aborted", "config"
+   * "contended" when another builds for longer than `waitMs`, "unavailable", "aborted", "config", also for a build that
+   * asks for its own key, where the runtime has `AsyncLocalStorage`
    */
   get<T>(key: string, options: GetOptions, build: Build<T>): Promise<T>;
   /** As `get`, with where the value came from. */
@@ -99,15 +101,23 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
   const node = createNode(checkClient(client), 1);
   let flights: Flights | undefined;
   const begin = (key: string) => {
-    const place = { name: key, key: cacheKey(prefix, checkName("key", key)) };
     flights ??= createFlights({
       env: environment ?? systemEnvironment(), // some runtimes forbid it earlier
       node,
       codec,
       observe,
+      builds: createAsyncContext(),
       prefix: `c${JSON.stringify([codec.name, codec.version])}`,
     });
-    return { ...flights, doing: { ...place, startedAt: flights.context.env.clock.now(), requests: 0 } };
+    return {
+      ...flights,
+      doing: {
+        name: key,
+        key: cacheKey(prefix, checkName("key", key)),
+        startedAt: flights.context.env.clock.now(),
+        requests: 0,
+      },
+    };
   };
 
   const cache: Cache = {
@@ -133,8 +143,9 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
     },
     async peek<T>(key: string) {
       const { context, doing } = begin(key);
-      const { reply } = await demand("peek at", context, doing, electScript, ["", 0, context.prefix, 0]);
-      const { payload, fence, leftMs } = reply;
+      const {
+        reply: { payload, fence, leftMs },
+      } = await demand("peek", context, doing, electScript, ["", 0, context.prefix, 0]);
       return payload ? { value: (await fromPayload(context, key, payload)) as T, fence, freshMs: leftMs } : undefined;
     },
   };

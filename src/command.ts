@@ -74,7 +74,7 @@ export function isCoded(error: unknown, name: string): error is Error & { readon
 }
 
 // At the start, behind "ERR", or inside the text of a failed script or a proxy: "ERR Error running script: -OOM command".
-const errorCode = /(?:^-?(?:ERR )?|: -?| -)(?!ERR\b)([A-Z]{3}[A-Z0-9_]*)\b/;
+const errorCode = /(?:^-?(?:ERR )?|: -?| -)(?!ERR\b)([A-Z]{3}[A-Z\d_]*)\b/;
 
 /**
  * Makes any client's reply a {@link Reply}: the same for RESP2, RESP3 and JSON.
@@ -95,10 +95,9 @@ export function toReply(value: unknown): Reply {
  * have none of their own. The command itself is not recalled.
  */
 export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined): Promise<T> {
-  if (!signal) return promise;
   let stop: (() => void) | undefined;
   return new Promise<T>((resolve, reject) => {
-    stop = onAbort(signal, () => reject(signal.reason));
+    stop = onAbort(signal, () => reject(signal?.reason));
     promise.then(resolve, reject);
   }).finally(stop);
 }
@@ -117,5 +116,5 @@ export function field(value: unknown, name: string): unknown {
 
 /** Whether a text is Redis' own: it begins with a code in capitals. Classes have names too, but a minifier changes them. */
 export function isRedisText(text: string): boolean {
-  return /^[A-Z]{3}[A-Z0-9_]* /.test(text);
+  return /^[A-Z]{3}[A-Z\d_]* /.test(text);
 }

@@ -18,7 +18,7 @@ export function currentHost(): Host {
 
 /** Carries a value along with all that a task starts. */
 export interface AsyncContext<T> {
-  run<Result>(value: T, task: () => Result): Result;
+  run<Argument, Result>(value: T, task: (argument: Argument) => Result, argument: Argument): Result;
   getStore(): T | undefined;
 }
 
@@ -27,6 +27,6 @@ export function createAsyncContext<T>(): AsyncContext<T> | undefined {
   const { process } = globalThis as {
     process?: { getBuiltinModule?(name: string): { AsyncLocalStorage: new () => AsyncContext<T> } | undefined };
   };
-  const hooks = process?.getBuiltinModule?.("node:async_hooks"); // never an import: not every runtime has it
+  const hooks = process?.getBuiltinModule?.("async_hooks"); // never an import: not every runtime has it
   return hooks && new hooks.AsyncLocalStorage();
 }

@@ -8,7 +8,6 @@ export { type Codec, jsonCodec } from "./cache/codec.ts";
 export { bytesCodec, capped, deflated, textCodec } from "./cache/codecs.ts";
 export type { Build, CacheOptions, GetOptions, StoreOptions } from "./cache/options.ts";
 export type { BuildContext } from "./cache/reader.ts";
-export { detectReentry } from "./cache/reentry.ts";
 export { type Cache, type CacheEntry, type CachePeek, createCache } from "./cache.ts";
 export type { Clock, Stamp } from "./clock.ts";
 export {

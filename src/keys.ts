@@ -38,8 +38,7 @@ export function fenceKeyOf(key: string): string {
 
 /** Gives a name its one hash tag: its own if it brings one, else all of it. */
 function tagged(name: string): string {
-  if (bringsTag(name)) return name.replace(/%/g, "%25");
-  return `{${name.replace(/[%{}]/g, encodeURIComponent)}}`;
+  return bringsTag(name) ? name.replace(/%/g, encodeURIComponent) : `{${name.replace(/[%{}]/g, encodeURIComponent)}}`;
 }
 
 /**

@@ -10,7 +10,7 @@ import { isLockError, type LockError } from "./errors.ts";
 import type { Observer } from "./events.ts";
 import { lockKeys } from "./keys.ts";
 import type { HeldLease, Lease } from "./lease.ts";
-import { checkDuration, checkFunction, checkLeaseMs, checkName, checkPrefix } from "./validate.ts";
+import { checkDuration, checkFunction, checkLeaseMs, checkName, checkPrefix, checkSignal } from "./validate.ts";
 import { runUnderLease, type Task } from "./with-lock.ts";
 
 /** Settings of a lock; those of a single call win over them. */
@@ -170,7 +170,7 @@ function checkedCall(call: Call = {}, lock: Call): CheckedCall {
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
   if (maxHoldMs !== undefined) checkDuration("maxHoldMs", maxHoldMs, 1);
-  checkFunction("signal.addEventListener", signal?.addEventListener, signal === undefined);
+  checkSignal(signal);
   checkFunction("waitUntil", waitUntil, true);
   return { leaseMs, waitMs, waitUntil, signal, maxHoldMs };
 }

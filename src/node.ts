@@ -96,10 +96,7 @@ export async function ask<Result>(
     return node.client.execute(command, { signal: timeUp.signal });
   };
   const giveUp = (reason: string): void => timeUp.abort(new Error(reason));
-  const cancelTimer = clock.after(timeoutMs, keepsAlive, () => {
-    node.trip = timedOut(node.trip);
-    giveUp("timeout");
-  });
+  const cancelTimer = clock.after(timeoutMs, keepsAlive, () => giveUp("timeout"));
   const stopListening = onAbort(signal, () => giveUp("aborted"));
 
   let said: Said<Result>;
@@ -115,9 +112,13 @@ export async function ask<Result>(
     cancelTimer();
     stopListening();
   }
-  const ms = msSince(clock, sentAt);
-  if (said.kind !== "unknown") node.trip = sampled(node.trip, ms);
-  return { ...said, from: node, sentAt, ms, requests };
+  return { ...said, from: node, sentAt, ms: msSince(clock, sentAt), requests };
+}
+
+/** Learns from an answer how long its node takes: for those whose time-outs adapt. */
+export function learn({ from, kind, reason, ms }: Answer<unknown>): void {
+  if (kind !== "unknown") from.trip = sampled(from.trip, ms);
+  else if (reason === "timeout") from.trip = timedOut(from.trip);
 }
 
 /** What a node contributed, for errors and events. */
@@ -131,7 +132,7 @@ export function reportOf({ from, kind, reply, reason, ms }: Answer<Verdict>): No
  */
 export function tooFewAnswers(action: string, name: string, answers: readonly Answer<Verdict>[]): LockError {
   const nodes = answers.map(reportOf);
-  const said = nodes.map(({ label, outcome, reason }) => `${label} said: ${reason || outcome}`).join("; ");
+  const said = nodes.map(({ label, outcome, reason }) => `${label}: ${reason || outcome}`).join("; ");
   const byRedis = answers.find((answer) => answer.kind === "no-vote");
   return failure(byRedis?.final ?? "unavailable", action, name, `too few definite answers: ${said}`, {
     nodes,
@@ -148,7 +149,7 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const reason = scrub(message, secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
-  const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
-  const final = denied ? "config" : /\bmax.*exceeded/i.test(reason) ? "unavailable" : undefined;
+  const denied = /WRONGPASS|NOAUTH|NOPERM/.test(code);
+  const final = denied ? "config" : /max.*exceeded/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, retryAfterMs, code, final };
 }

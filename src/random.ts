@@ -15,7 +15,7 @@ export interface Random {
 export const systemRandom: Random = {
   fill(bytes) {
     const { crypto } = globalThis as { crypto?: Partial<Crypto> };
-    if (!crypto?.getRandomValues) throw configError("crypto", "one with getRandomValues", String(crypto));
+    if (!crypto?.getRandomValues) throw configError("crypto", "one with getRandomValues", typeof crypto);
     return crypto.getRandomValues(bytes as Uint8Array<ArrayBuffer>); // never of shared memory here
   },
 };
@@ -25,9 +25,9 @@ export function newToken(random: Random): string {
   return `t${hex(random.fill(new Uint8Array(16)))}`;
 }
 
-/** A number from `low` up to, not including, `high`. */
-export function uniform(random: Random, low: number, high: number): number {
-  return low + ((high - low) * Number(`0x${hex(random.fill(new Uint8Array(4)))}`)) / 2 ** 32;
+/** A number from 0 up to, not including, 1. */
+export function chance(random: Random): number {
+  return Number(`0x${hex(random.fill(new Uint8Array(4)))}`) / 2 ** 32;
 }
 
 /** Two digits a byte. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Holding } from "./holding.ts";
-import { uniform } from "./random.ts";
+import { chance } from "./random.ts";
 import { estimateMs, quorumTrip } from "./validity.ts";
 
 /**
@@ -25,7 +25,7 @@ export function startRenewal(holding: Holding): () => void {
     const answerMs = estimateMs(quorumTrip(context.nodes, context.quorum));
     const left = holding.remainingMs();
     const threeAttempts = 4.5 * answerMs; // each with half an answer's time to spare
-    const early = Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * uniform(random, 0.9, 1);
+    const early = Math.max(left / 4, Math.min(left / 2, left - threeAttempts)) * (1 - chance(random) / 10);
     // From the second failure half an answer's time, doubling up to a second; but never a loop that spins.
     const late = failures > 1 ? Math.min(1_000, Math.max(20, answerMs / 2) * 2 ** (failures - 2)) : 0;
     cancel = clock.after(failures ? late : early, false, () => {

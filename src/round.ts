@@ -6,7 +6,7 @@
 import { msSince } from "./clock.ts";
 import { type LockContext, settle } from "./context.ts";
 import type { NodeReport } from "./errors.ts";
-import { type Answer, ask, type Question, reportOf } from "./node.ts";
+import { type Answer, ask, learn, type Question, reportOf } from "./node.ts";
 import type { Verdict } from "./script.ts";
 import { nodeTimeoutMs } from "./validity.ts";
 
@@ -52,6 +52,7 @@ export async function askAll<Result extends Verdict>(
       nodes.map(async (node, index) => {
         const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
         const answer = await ask(env, node, question, timeoutMs);
+        learn(answer);
         answers.push(answer);
         if (decides?.(answer, index)) resolve(undefined);
       }),

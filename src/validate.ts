@@ -21,7 +21,7 @@ export function checkLeaseMs(value: number, most?: number): void {
 export function checkName(option: string, value: string): string {
   // Two clients would send a lone surrogate (Unicode category Cs) as different bytes.
   const ok = typeof value === "string" && /^\P{Cs}+$/u.test(value);
-  check(ok, option, value, "a non-empty, well-formed string");
+  check(ok, option, value, "non-empty and well-formed");
   return value;
 }
 
@@ -49,7 +49,7 @@ export function checkFunction(option: string, value: unknown, optional = false):
 
 /** An `AbortSignal` of any realm, or none. */
 export function checkSignal(value: Signal | undefined): void {
-  check(value === undefined || typeof value?.addEventListener === "function", "signal", value, "an AbortSignal");
+  check(value === undefined || value?.addEventListener, "signal", value, "an AbortSignal");
 }
 
 /** A client behind the boundary; a raw foreign one is told which factory to pass through. */
@@ -77,6 +77,6 @@ export function invalid(option: string, value: unknown, expected: string): LockE
   return configError(option, expected, shown.slice(0, 100));
 }
 
-function check(ok: boolean, option: string, value: unknown, expected: string): void {
+function check(ok: unknown, option: string, value: unknown, expected: string): void {
   if (!ok) throw invalid(option, value, expected);
 }

@@ -234,7 +234,7 @@ describe("acquire() that Redis answers with an error", () => {
     const { lock, other, clock } = oneRedis({ waitMs: 500 }, { acquire: [undefined], always: { fail } });
     await other.acquire("job");
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toContain("node 1 said: LOADING Redis is loading the dataset in memory");
+    expect(error.message).toContain("node 1: LOADING Redis is loading the dataset in memory");
     expect(error.nodes).toEqual([
       { label: "node 1", outcome: "no-vote", reason: "LOADING Redis is loading the dataset in memory", ms: 0 },
     ]);

@@ -69,9 +69,9 @@ describe("untilAborted()", () => {
     expect(unhandled.splice(0)).toEqual([]);
   });
 
-  test("without a signal is the promise itself", () => {
-    const promise = Promise.resolve("OK");
-    expect(untilAborted(promise, undefined)).toBe(promise);
+  test("without a signal settles as the promise does", async () => {
+    expect(await untilAborted(Promise.resolve("OK"), undefined)).toBe("OK");
+    await expect(untilAborted(Promise.reject(new Error("no")), undefined)).rejects.toThrow("no");
   });
 
   test("gives the value, and listens no longer", async () => {

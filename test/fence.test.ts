@@ -109,11 +109,11 @@ describe("fencedSet()", () => {
   });
 
   test.for<[object, string]>([
-    [{ key: "" }, "key as it must be a non-empty, well-formed string"],
+    [{ key: "" }, "key as it must be non-empty and well-formed"],
     [{ key: "a{b" }, 'key as it must be without braces, or with a hash tag: current value is "a{b"'],
     [{ key: "a}b" }, "key as it must be without braces"],
     [{ key: "{}x" }, "key as it must be without braces"],
-    [{ key: "\ud800" }, "key as it must be a non-empty, well-formed string"],
+    [{ key: "\ud800" }, "key as it must be non-empty and well-formed"],
     [{ value: 7 }, "value as it must be a string: current value is"],
     [{ value: undefined }, "value as it must be a string"],
     [{ fence: 0 }, "fence as it must be a safe integer from 1: current value is 0"],
@@ -155,7 +155,7 @@ describe("fencedSet()", () => {
   ])("%s is an error, never true or false; the same call again is safe", async ([, fault, code, reason]) => {
     const { set, clock, env, run } = redis(fault);
     const error = await lockError(clock.until(set("a", 5)), code);
-    expect(error.message).toMatch(/^Cannot write "report" as too few definite answers: node 1 said: /);
+    expect(error.message).toMatch(/^Cannot write "report" as too few definite answers: node 1: /);
     expect(error.message).toContain(reason);
     expect(clock.pending).toEqual([]);
     const again = { execute: (command: readonly (string | number)[]) => run(...command) };

@@ -244,7 +244,7 @@ describe("extend()", () => {
     const lease = await lock.acquire("job");
     await clock.advance(1_000);
     const error = await lockError(clock.until(lease.extend(60_000)), "unavailable");
-    expect(error.message).toMatch(/^Cannot extend the lease on "job" as too few definite answers: node 1 said: /);
+    expect(error.message).toMatch(/^Cannot extend the lease on "job" as too few definite answers: node 1: /);
     expect(error.message).toContain(reason);
     expect(verbs()).toEqual(["acquire", "extend"]);
     expect(lease.signal.aborted).toBe(false);

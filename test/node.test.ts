@@ -120,7 +120,7 @@ describe("a client below", () => {
   ])("that %s has an unknown outcome, and nothing is left unhandled", async ([, execute]) => {
     const { lock, clock } = over(execute);
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toMatch(/: node 1 said: ./);
+    expect(error.message).toMatch(/: node 1: ./);
     expect(error.nodes).toMatchObject([{ label: "node 1", outcome: "unknown" }]);
   });
 
@@ -145,7 +145,7 @@ describe("a client below", () => {
     ] as const) {
       const { lock, clock } = over(execute, { label });
       const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-      expect(error.message).toBe(`Cannot acquire "job" as too few definite answers: ${name} said: ECONNREFUSED`);
+      expect(error.message).toBe(`Cannot acquire "job" as too few definite answers: ${name}: ECONNREFUSED`);
       expect(error.nodes).toMatchObject([{ label: name }]);
     }
   });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { hex, newToken, systemRandom, uniform } from "../src/random.ts";
+import { chance, hex, newToken, systemRandom } from "../src/random.ts";
 import { seededRandom } from "./support/virtual-clock.ts";
 
 afterEach(() => vi.unstubAllGlobals());
@@ -29,20 +29,20 @@ describe("newToken()", () => {
   });
 });
 
-describe("uniform()", () => {
-  test("stays within its bounds, the upper one excluded, at either end of chance", () => {
+describe("chance()", () => {
+  test("stays from 0 up to, not including, 1", () => {
     const all = (byte: number) => ({ fill: (bytes: Uint8Array<ArrayBuffer>) => bytes.fill(byte) });
-    expect(uniform(all(0), 5, 10)).toBe(5);
-    expect(uniform(all(255), 5, 10)).toBeLessThan(10);
-    expect(uniform(all(255), 5, 10)).toBeCloseTo(10, 6);
-    expect(uniform(all(128), 0, 1)).toBeCloseTo(0.5, 2);
+    expect(chance(all(0))).toBe(0);
+    expect(chance(all(255))).toBeLessThan(1);
+    expect(chance(all(255))).toBeCloseTo(1, 6);
+    expect(chance(all(128))).toBeCloseTo(0.5, 2);
   });
 
   test("spreads evenly over its range", () => {
     const random = seededRandom(7);
     const buckets = Array.from({ length: 10 }, () => 0);
     for (let i = 0; i < 10_000; i += 1) {
-      const bucket = Math.floor(uniform(random, 0, 10));
+      const bucket = Math.floor(chance(random) * 10);
       buckets[bucket] = (buckets[bucket] ?? 0) + 1;
     }
     for (const count of buckets) expect(Math.abs(count - 1_000)).toBeLessThan(150);

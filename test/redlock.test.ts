@@ -388,7 +388,7 @@ describe("a Redlock's errors", () => {
   test("an outage of a majority is unavailable, with each node's trouble", async () => {
     const { lock, clock } = world(5, { waitMs: 0 }, ({ node }) => [undefined, { replyMs: 5 }, down, lost, lost][node]);
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toMatch(/too few definite answers: .*node 3 said: ECONNREFUSED/);
+    expect(error.message).toMatch(/too few definite answers: .*node 3: ECONNREFUSED/);
     expect(error.nodes).toEqual([
       { label: "node 3", outcome: "unknown", reason: "ECONNREFUSED", ms: 0 },
       { label: "node 1", outcome: "granted", ms: 0 },

@@ -130,7 +130,7 @@ describe("release() without a definite answer", () => {
       const { lock, clock, run, verbs, events } = oneRedis({}, { release: [fault] });
       const lease = await lock.acquire("job");
       const error = await lockError(clock.until(lease.release()), "unavailable");
-      expect(error.message).toMatch(/^Cannot release the lease on "job" as too few definite answers: node 1 said: /);
+      expect(error.message).toMatch(/^Cannot release the lease on "job" as too few definite answers: node 1: /);
       expect(error.message).toContain(reason);
       expect(error.lockName).toBe("job");
       expect(events.at(-1)).toMatchObject({

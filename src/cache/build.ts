@@ -21,12 +21,19 @@ export type Ask = <Result extends EntryReply>(
 ) => Promise<Asked<Result> | undefined>;
 
 /** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed; or nothing. */
-export interface Built {
-  readonly payload?: string;
-  readonly lives?: readonly number[];
-  readonly hasFailed?: boolean;
-  readonly cause?: unknown;
-}
+export type Built =
+  | {
+      readonly payload: string;
+      readonly lives: readonly number[];
+      readonly hasFailed?: undefined;
+      readonly cause?: undefined;
+    }
+  | {
+      readonly payload?: undefined;
+      readonly lives?: undefined;
+      readonly hasFailed?: boolean;
+      readonly cause?: unknown;
+    };
 
 /**
  * Runs the build of a reader until it settles, has failed, or is of no use any more. Never rejects.
@@ -38,7 +45,11 @@ export interface Built {
  */
 export async function runBuild(flight: Flight, builder: Reader, elected: Asked<ElectReply>, ask: Ask): Promise<Built> {
   const { context, signal } = flight;
-  const { clock } = context.env;
+  const {
+    builds,
+    env: { clock },
+  } = context;
+  const keys = [...builder.within, builder.key];
   const { reply: won } = elected;
   const { name, leaseMs, freshMs, negativeMs = freshMs, waitUntil } = builder;
   const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000), hardTimeoutMs = maxHoldMs } = builder;
@@ -68,7 +79,8 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
 
   const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
-    const value = await builder.build({ signal, fence: won?.attempt ?? 0, stale });
+    const given = { signal, fence: won?.attempt ?? 0, stale };
+    const value = await (builds ? builds.run(keys, builder.build, given) : builder.build(given));
     const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
     return { payload: await toPayload(context, name, value), lives };
   };
@@ -78,5 +90,6 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
     return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
   } finally {
     over.abort();
+    keys.length = 0; // what goes on after its build is not in it
   }
 }

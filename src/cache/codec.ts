@@ -36,7 +36,7 @@ export async function toPayload({ codec, prefix }: Writing, name: string, value:
   const text = await (async () => codec.encode(value))().catch(() => undefined);
   if (typeof text === "string") return prefix + text;
   // Never the value itself: an error is printed where the cache's contents must not be.
-  throw failure("config", "store", name, `its codec has no form for a value of type ${typeof value}`);
+  throw failure("config", "store", name, `its codec cannot write it: ${typeof value}`);
 }
 
 /** The value of a payload. @throws LockError "config" when the codec cannot read it, which it has not written */

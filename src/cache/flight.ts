@@ -32,6 +32,10 @@ export interface Flight extends Seat {
   readonly signal: Signal;
   /** A build goes on although nobody waits for it. */
   isKept?: boolean;
+  /** Begins its build before its turn has come. */
+  begin?: () => void;
+  /** One of its readers is a build. */
+  isNested?: boolean;
   /** It has waited for a build. */
   hasWaited?: boolean | undefined;
   /** Later readers do not join this flight. */
@@ -47,7 +51,7 @@ export interface Flight extends Seat {
     args: readonly (string | number)[],
   ): Promise<Asked<Result>>;
   /** From here on all wait for a build: that of one of them, or one elsewhere that is over in `leftMs` at the latest. */
-  waitFor(builder: Reader | undefined, leftMs?: number): void;
+  waitFor(builder?: Reader, leftMs?: number): void;
 }
 
 export function createFlight(context: CacheContext, detach: () => void): Flight {

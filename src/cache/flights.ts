@@ -13,7 +13,7 @@ import { readEntry } from "./read.ts";
 import type { Given, Reader, Told } from "./reader.ts";
 
 /** What a read asks for. */
-export type Call = Omit<Reader, "isOverdue" | "flight" | "tell">;
+export type Call = Omit<Reader, "within" | "isOverdue" | "flight" | "tell">;
 
 /** The flights of one cache. */
 export interface Flights {
@@ -25,7 +25,7 @@ export interface Flights {
 }
 
 export function createFlights(context: CacheContext): Flights {
-  const { env } = context;
+  const { env, builds } = context;
   const { clock, host } = env;
   const open = new Map<string, Flight>();
 
@@ -37,6 +37,10 @@ export function createFlights(context: CacheContext): Flights {
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) {
       reader.flight = flight;
+      if (reader.within.length > 0) {
+        flight.isNested = true;
+        flight.begin?.();
+      }
       flight.readers.add(reader);
     }
     flight.hasWaited ||= hasWaited;
@@ -54,20 +58,23 @@ export function createFlights(context: CacheContext): Flights {
   return {
     context,
     async read(call) {
-      const { name, signal, waitMs } = call;
-      const reader: Reader = { ...call, tell: () => {} };
-      const told = new Promise<Told>((resolve) => {
-        reader.tell = resolve;
+      const { name, key, signal, waitMs } = call;
+      const within = builds?.getStore() ?? [];
+      if (within.includes(key)) throw failure("config", "get", name, "its own build asks for it");
+      let reader!: Reader;
+      const told = new Promise<Told>((tell) => {
+        reader = { ...call, within, tell };
       });
       if (!signal?.aborted) seat([reader]);
       const cancel = clock.after(waitMs, true, () => {
         reader.isOverdue = true;
         reader.flight?.expire();
       });
-      const onAbort = (cause: unknown): Told => ({
-        error: failure("aborted", "get", name, "the caller's signal aborted", { cause }),
-      });
-      const outcome = await untilAborted(told, signal).catch(onAbort).finally(cancel);
+      const outcome = await untilAborted(told, signal)
+        .catch((cause: unknown): Told => {
+          return { error: failure("aborted", "get", name, "the caller's signal aborted", { cause }) };
+        })
+        .finally(cancel);
       if ("error" in outcome) {
         reader.flight?.leave(reader);
         throw outcome.error;

@@ -98,8 +98,8 @@ export interface GetOptions extends StoreOptions {
    */
   readonly waitMs?: number | undefined;
   /**
-   * When Redis gives no definite answer: "build" without storing, one build at a time for a key in this process, or
-   * "throw" the error "unavailable".
+   * When Redis gives no definite answer: "build" without storing, one build of this cache at a time in this process where
+   * the runtime has `AsyncLocalStorage`, else one for a key; or "throw" the error "unavailable".
    *
    * @default {"build"}
    */

@@ -66,6 +66,8 @@ export interface Reader extends Wanted, Doing {
   /** Its `waitMs` is over: it takes what a request under way brings, and waits for no build but its own. */
   isOverdue?: boolean;
   flight?: Seat;
+  /** The keys of the builds that it was called in, from the outermost. */
+  readonly within: readonly string[];
   /** Only the first call counts. */
   tell(told: Told): void;
 }

@@ -31,13 +31,12 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const { context } = flight;
   const { prefix } = context;
   const { reply: won } = elected;
-  if (!won) refuse(flight, asker, elected);
   const [builder = asker] = flight.readers;
   const { staleMs, waitUntil } = builder;
   const fence = won?.attempt ?? 0;
   const say = (event: EventBody, asked: Asked = elected): void => report(context, event, builder, asked);
   const ask: Ask = async (script, ...args) =>
-    won && flight.ask(builder, script, [flight.token, `${fence}`, prefix, ...args]);
+    won && flight.ask(builder, script, [flight.token, fence, prefix, ...args]);
 
   if (won) say({ type: "elected", fence });
   if (won?.payload) {
@@ -49,7 +48,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const early = [...flight.readers];
   const built = await runBuild(flight, builder, elected, ask);
 
-  const { payload, lives = [], hasFailed, cause } = built;
+  const { payload, lives, hasFailed, cause } = built;
   const asked = payload ? await ask(commitScript, payload, ...lives) : await ask(tendScript, hasFailed ? -1 : 0);
   const reply = asked?.reply;
   const stands = reply?.type === "stored" || reply?.type === "failed";
@@ -76,7 +75,7 @@ export function failed({ name }: Reader, details: LockErrorDetails): Told {
 }
 
 /** Refuses those who do not build without Redis. */
-function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
+export function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
   const error = tooFewAnswers("get", name, [elected]);
   const refused = [...flight.readers].filter(({ onRedisDown }) => error.code === "config" || onRedisDown === "throw");
   flight.tell(refused, { error });

@@ -26,8 +26,10 @@ export async function storeValue(
   const token = newToken(env.random);
   // Others wait for 10 s for a second request that never comes.
   const { reply: won } = await demand("set", context, doing, electScript, [token, 10_000, prefix, 2]);
-  const args = [token, `${won.attempt}`, prefix, payload, ...lives];
-  return (await demand("set", context, doing, commitScript, args)).reply.type === "stored";
+  return (
+    (await demand("set", context, doing, commitScript, [token, won.attempt, prefix, payload, ...lives])).reply.type ===
+    "stored"
+  );
 }
 
 /** Voids what stands and every election: no value built before this is stored after it, nor served as fresh. */

@@ -25,6 +25,8 @@ export interface EntryReply<Type extends string = string> {
   readonly payload: string;
 }
 
+type SixNumbers = [number, number, number, number, number, number];
+
 /** A script on an entry. Any reply of this shape is one of its own: a word, a payload or nothing, and six integers. */
 export function entryScript<Type extends string>(source: string): Script<EntryReply<Type>> {
   return {
@@ -33,7 +35,7 @@ export function entryScript<Type extends string>(source: string): Script<EntryRe
       const [type, payload, ...rest] = Array.isArray(reply) ? reply : [];
       const numbers = rest.map(Number); // some clients give integers as decimal strings, and 0 as null
       if (typeof type !== "string" || numbers.length !== 6 || !numbers.every(Number.isInteger)) return undefined;
-      const [attempt = 0, fence = 0, leftMs = 0, ageMs = 0, elapsedMs = 0, usualMs = 0] = numbers;
+      const [attempt, fence, leftMs, ageMs, elapsedMs, usualMs] = numbers as SixNumbers;
       return { type: type as Type, payload: `${payload || ""}`, attempt, fence, leftMs, ageMs, elapsedMs, usualMs };
     },
   };

@@ -32,7 +32,7 @@ local function s(x) return ('%.0f'):format(x) end
 local function w(...)
   put({ ... })
   redis.call('HSET', KEYS[1], ...)
-  redis.call('PEXPIRE', KEYS[1], s(math.max(now, n('xu'), n('lu'), n('bu')) - now + 60000))
+  redis.call('PEXPIREAT', KEYS[1], s(math.max(now, n('xu'), n('lu'), n('bu')) + 60000))
 end
 local function known(codec) return now < n('xu') and (h.p or ''):sub(1, #codec) == codec and h.p end
 local function r(word, ms, p)

@@ -8,7 +8,7 @@ import type { Signal } from "../command.ts";
 import type { Environment } from "../environment.ts";
 import { failure } from "../errors.ts";
 import { lockKeys } from "../keys.ts";
-import { ask, type Node, tooFewAnswers } from "../node.ts";
+import { ask, learn, type Node, tooFewAnswers } from "../node.ts";
 import { newToken } from "../random.ts";
 import type { Script, Verdict } from "../script.ts";
 import { type AcquireReply, acquireScript } from "../scripts/acquire.ts";
@@ -47,6 +47,7 @@ export function createBench(env: Environment, node: Node, prefix: string, signal
 
   const run = async <Result extends Verdict>(script: Script<Result>, keys: string[], args: (string | number)[]) => {
     const answer = await ask(env, node, { script, keys, args }, timeoutMs);
+    learn(answer);
     if (answer.reply) return answer.reply;
     throw tooFewAnswers("test", name, [answer]);
   };

@@ -177,7 +177,7 @@ describe("replies", () => {
     const page = `<html>\n  <p>Authorization: Bearer rest-token</p>\n${"x ".repeat(2500)}`;
     const error = await executeOnce(answer(502, page));
     const { message } = error as Error;
-    expect(message).toContain('status 502, body "<html> <p>Authorization: Bearer ***</p> x x x');
+    expect(message).toContain("status 502: <html> <p>Authorization: Bearer ***</p> x x x");
     expect(message.length).toBeLessThan(320);
   });
 

@@ -70,7 +70,7 @@ describe("leasehold", () => {
       ["inspect", "job", "--node", "redis://x", "--quorum", "2"],
       /^Cannot use quorum as it must be an integer from 1 to 1/,
     ],
-    [["inspect", "", "--node", "redis://x"], /^Cannot use name as it must be a non-empty, well-formed string/],
+    [["inspect", "", "--node", "redis://x"], /^Cannot use name as it must be non-empty and well-formed/],
     [["serve", "extra"], /^Cannot serve that/],
     [["serve", "--port", "70000"], /^Cannot use --port as it must be an integer from 0 to 65535$/],
     [["serve", "--redis", "redis://x"], /^Cannot serve a real Redis without a token/],

@@ -1,15 +1,14 @@
 /** Builds that ask for their own key. */
 import { describe, expect, test } from "vitest";
-import { detectReentry } from "../../src/cache/reentry.ts";
 import { refusal, world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const refused = { code: "config", message: 'Cannot get "a" as its own build asks for it' };
 
-describe("20: detectReentry", () => {
+describe("20: re-entrancy", () => {
   test("refuses a build that asks for its own key, at once, before and after it has waited", async () => {
     const { clock, process, pass } = world();
-    const cache = detectReentry(process().cache);
+    const { cache } = process();
     for (const ms of [0, 50]) {
       const started = clock.monotonic;
       const read = cache.get("a", fresh, async (): Promise<number> => {
@@ -25,7 +24,7 @@ describe("20: detectReentry", () => {
 
   test("sees through the builds of other keys", async () => {
     const { clock, process } = world();
-    const cache = detectReentry(process().cache);
+    const { cache } = process();
     const read = cache.get("a", fresh, () =>
       cache.get("b", fresh, () => cache.get("c", fresh, () => cache.get("a", fresh, () => 1))),
     );
@@ -35,7 +34,7 @@ describe("20: detectReentry", () => {
 
   test("lets a build ask for other keys, twice for one, and for its own when it is over", async () => {
     const { clock, process, pass } = world();
-    const cache = detectReentry(process().cache);
+    const { cache } = process();
     let after: Promise<number> | undefined;
     const sum = cache.get("a", { freshMs: 10 }, async () => {
       after = pass(100).then(() => cache.get("a", fresh, () => 7));
@@ -47,7 +46,7 @@ describe("20: detectReentry", () => {
 
   test("lets callers that are in no build share one, and changes nothing else", async () => {
     const { clock, process, slow } = world();
-    const cache = detectReentry(process().cache);
+    const { cache } = process();
     const build = slow(50, 1);
     const reads = Array.from({ length: 20 }, () => cache.getEntry("a", fresh, build));
     expect((await clock.until(Promise.all(reads))).map(({ value }) => value)).toEqual(Array(20).fill(1));

@@ -100,7 +100,7 @@ describe("27: a codec", () => {
   ])("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
     const { cache, client } = world().process({ options: { codec } });
     const error = await refusal(cache.set("k", value, fresh), "config");
-    expect(error.message).toBe(`Cannot store "k" as its codec has no form for a value of type ${typeof value}`);
+    expect(error.message).toBe(`Cannot store "k" as its codec cannot write it: ${typeof value}`);
     expect(client.sent).toEqual([]);
     const failed = await refusal(
       cache.get("k", fresh, () => value),

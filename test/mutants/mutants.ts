@@ -591,7 +591,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
         find: "redis.expire(entry, last - redis.nowMs + 60_000);",
         replace: "",
       },
-      { file: "src/scripts/entry.ts", find: "redis.call('PEXPIRE',", replace: "local _ = (" },
+      { file: "src/scripts/entry.ts", find: "redis.call('PEXPIREAT',", replace: "local _ = (" },
     ],
     profile: "cache",
     invariants: ["C5"],

@@ -4,11 +4,10 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restClient } from "../../adapters/rest.ts";
 import type { BuildContext } from "../../src/cache/reader.ts";
-import { detectReentry } from "../../src/cache/reentry.ts";
 import { createCache } from "../../src/cache.ts";
 import { refusal, type World, world } from "../cache/world.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
@@ -16,6 +15,8 @@ import { describeRedis, startRedis, startRestServer } from "../support/redis.ts"
 const second = 1_000;
 const minute = 60 * second;
 const fresh = { freshMs: minute };
+
+afterEach(() => void vi.restoreAllMocks());
 
 describe("M02 a failure of Redis or of the factory causes a stampede", () => {
   test("M02 without Redis 50 reads in one process run one factory at a time, and none of it looks stored", async () => {
@@ -25,7 +26,16 @@ describe("M02 a failure of Redis or of the factory causes a stampede", () => {
     const reads = Array.from({ length: 50 }, () => cache.getEntry("k", fresh, factory));
     const entries = await clock.until(Promise.all(reads));
     expect(factory.most).toBe(1);
+    expect(factory.calls).toBe(1);
     expect(entries.every(({ stored, value }) => value === 1 && !stored)).toBe(true);
+  });
+
+  test("M02 and so do 20 reads of as many keys", async () => {
+    const { clock, process, slow } = world();
+    const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
+    const factory = slow(100, 1);
+    await clock.until(Promise.all(Array.from({ length: 20 }, (_, index) => cache.get(`k${index}`, fresh, factory))));
+    expect([factory.calls, factory.most]).toEqual([20, 1]);
   });
 
   test("M02 or all are told that Redis is unavailable, which is no miss", async () => {
@@ -198,13 +208,14 @@ describe("M07 a factory asks for its own key", () => {
 
   test("M07 and is refused at once, with what is wrong", async () => {
     const { clock, process } = world();
-    const cache = detectReentry(process().cache);
+    const { cache } = process();
     const read = cache.get("k", options, () => cache.get("k", options, () => 1));
     expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "config", lockName: "k" });
     expect(clock.monotonic).toBe(1_000);
   });
 
-  test("M07 without the detection it is told so when its waitMs is over, long before the lease", async () => {
+  test("M07 where the runtime cannot tell, it is told so when its waitMs is over, long before the lease", async () => {
+    vi.spyOn(globalThis.process, "getBuiltinModule").mockReturnValue(undefined);
     const { clock, process } = world();
     const { cache } = process();
     const read = cache.get("k", options, () => cache.get("k", { ...options, waitMs: 100 }, () => 1));

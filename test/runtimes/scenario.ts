@@ -138,6 +138,16 @@ async function stampede({ urls: [url], token, name }: Stage): Promise<unknown> {
   return { cold: [...cold], fresh, again: await read(), builds };
 }
 
+/** A build that asks for its own key is refused at once, or where the runtime cannot tell, when its `waitMs` is over. */
+async function reentry({ urls: [url], token, name }: Stage): Promise<unknown> {
+  const cache = createCache(restClient({ url, token }));
+  const options = { freshMs: 60_000, waitMs: 300 };
+  const read = cache.get(name, options, () => cache.get(name, options, () => 1));
+  const code = await codeOf(read.catch((error: Error) => Promise.reject(error.cause)));
+  const canTell = Reflect.get(globalThis, "process")?.getBuiltinModule?.("async_hooks") !== undefined;
+  return { told: code === (canTell ? "config" : "timeout") || { code, canTell } };
+}
+
 /** The caller's signal reaches the task; the lock is free afterwards. */
 async function abort(lock: Lock, name: string): Promise<unknown> {
   const controller = new AbortController();
@@ -154,15 +164,17 @@ export async function runScenario(stage: Stage): Promise<unknown> {
   const { urls, token, name } = stage;
   const client = restClient({ url: urls[0], token });
   const lock = createLock(client);
-  const [seenCycle, seenContention, seenRenewal, seenLoss, seenRedlock, seenStampede, seenAbort] = await Promise.all([
-    cycle(lock, `${name}:cycle`),
-    contention(lock, `${name}:contention`),
-    renewal((options) => createLock(client, options), `${name}:renewal`),
-    loss({ ...stage, name: `${name}:loss` }, lock),
-    redlock({ ...stage, name: `${name}:redlock` }),
-    stampede({ ...stage, name: `${name}:stampede` }),
-    abort(lock, `${name}:abort`),
-  ]);
+  const [seenCycle, seenContention, seenRenewal, seenLoss, seenRedlock, seenStampede, seenReentry, seenAbort] =
+    await Promise.all([
+      cycle(lock, `${name}:cycle`),
+      contention(lock, `${name}:contention`),
+      renewal((options) => createLock(client, options), `${name}:renewal`),
+      loss({ ...stage, name: `${name}:loss` }, lock),
+      redlock({ ...stage, name: `${name}:redlock` }),
+      stampede({ ...stage, name: `${name}:stampede` }),
+      reentry({ ...stage, name: `${name}:reentry` }),
+      abort(lock, `${name}:abort`),
+    ]);
   await lock.acquire(`${name}:left-behind`, { leaseMs: 3_600_000 });
   return {
     cycle: seenCycle,
@@ -171,6 +183,7 @@ export async function runScenario(stage: Stage): Promise<unknown> {
     loss: seenLoss,
     redlock: seenRedlock,
     stampede: seenStampede,
+    reentry: seenReentry,
     abort: seenAbort,
   };
 }
@@ -193,5 +206,6 @@ export const expected: Record<string, unknown> = {
   loss: { reason: "expired", remaining: 0, release: "expired", written: true, overwritten: false },
   redlock: { contended: "contended", released: "released", growing: true, held: true },
   stampede: { cold: [1], fresh: 3, again: 3, builds: 3 },
+  reentry: { told: true },
   abort: { reason: "Error: the caller left", freeAfterwards: "released" },
 };
