@@ -44,9 +44,9 @@ export interface BunClientOptions {
  * const lock = createLock(bunClient(redis, { label: "main" }));
  * ```
  */
-export function bunClient(redis: BunRedis, options: BunClientOptions = {}): CommandClient {
+export function bunClient(redis: BunRedis, options?: BunClientOptions): CommandClient {
   if (typeof field(redis, "send") !== "function") throw misfit(redis);
-  const { label, scriptHeader } = options;
+  const { label, scriptHeader } = options ?? {};
   return {
     label,
     scriptHeader,

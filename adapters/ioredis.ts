@@ -53,9 +53,9 @@ export interface IoredisClientOptions {
  * const lock = createLock(ioredisClient(redis));
  * ```
  */
-export function ioredisClient(redis: Ioredis, options: IoredisClientOptions = {}): CommandClient {
+export function ioredisClient(redis: Ioredis, options?: IoredisClientOptions): CommandClient {
   if (typeof field(redis, "call") !== "function") throw misfit(redis);
-  const { label = addressOf(redis), scriptHeader } = options;
+  const { label = addressOf(redis), scriptHeader } = options ?? {};
   return {
     label,
     scriptHeader,

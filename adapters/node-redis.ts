@@ -56,9 +56,9 @@ export interface NodeRedisClientOptions {
  * const lock = createLock(nodeRedisClient(redis)); // before the first acquire: await redis.connect()
  * ```
  */
-export function nodeRedisClient(redis: NodeRedis, options: NodeRedisClientOptions = {}): CommandClient {
+export function nodeRedisClient(redis: NodeRedis, options?: NodeRedisClientOptions): CommandClient {
   checkShape(redis);
-  const { label = addressOf(redis), scriptHeader } = options;
+  const { label = addressOf(redis), scriptHeader } = options ?? {};
   return {
     label,
     scriptHeader,

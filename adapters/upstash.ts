@@ -46,11 +46,11 @@ export interface UpstashClientOptions {
  * const lock = createLock(upstashClient(redis));
  * ```
  */
-export function upstashClient(redis: UpstashRedis, options: UpstashClientOptions = {}): CommandClient {
+export function upstashClient(redis: UpstashRedis, options?: UpstashClientOptions): CommandClient {
   checkInstance(redis);
   const host = hostOf(redis);
   const header = /\.upstash\.io(:\d+)?$/.test(host ?? "") ? "#!lua flags=allow-key-locking" : undefined;
-  const { label = host, scriptHeader = header } = options;
+  const { label = host, scriptHeader = header } = options ?? {};
   return {
     label,
     scriptHeader,

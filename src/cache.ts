@@ -93,8 +93,8 @@ export interface Cache {
  * await cache.invalidate("price:42");
  * ```
  */
-export function createCache(client: CommandClient, options: CacheOptions = {}, environment?: Environment): Cache {
-  const { prefix = "cache", codec = jsonCodec, observe, waitUntil } = options;
+export function createCache(client: CommandClient, options?: CacheOptions, environment?: Environment): Cache {
+  const { prefix = "cache", codec = jsonCodec, observe, waitUntil } = options ?? {};
   checkPrefix(prefix);
   checkFunction("observe", observe, true);
   checkFunction("waitUntil", waitUntil, true);
@@ -136,10 +136,10 @@ export function createCache(client: CommandClient, options: CacheOptions = {}, e
       const payload = await toPayload(context, key, value);
       return storeValue(context, doing, payload, lives).finally(() => detach(doing));
     },
-    async invalidate(key, { soft } = {}) {
+    async invalidate(key, options) {
       const { context, doing, detach } = begin(key);
       // Also when it is unknown what has happened: later readers join nothing that is under way.
-      await voidEntry(context, doing, soft ? 1 : 0).finally(() => detach(doing));
+      await voidEntry(context, doing, options?.soft ? 1 : 0).finally(() => detach(doing));
     },
     async peek<T>(key: string) {
       const { context, doing } = begin(key);

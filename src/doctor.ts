@@ -74,12 +74,12 @@ const order: readonly Severity[] = ["error", "warning", "unknown", "ok"];
  */
 export async function doctor(
   clients: CommandClient | readonly CommandClient[],
-  options: DoctorOptions = {},
+  options?: DoctorOptions,
   environment?: Environment,
 ): Promise<Diagnosis> {
   const nodes = createNodes(clients);
   const least = majority(nodes.length);
-  const { prefix = "lock", leaseMs = 10_000, quorum = least, driftFactor = defaultDriftFactor } = options;
+  const { prefix = "lock", leaseMs = 10_000, quorum = least, driftFactor = defaultDriftFactor } = options ?? {};
   checkQuorum(quorum, least, nodes.length);
   checkLeaseMs(leaseMs);
   checkDriftFactor(driftFactor);

@@ -50,12 +50,12 @@ const timeoutMs = 2_500;
 export async function inspectLock(
   clients: CommandClient | readonly CommandClient[],
   name: string,
-  options: InspectOptions = {},
+  options?: InspectOptions,
   environment?: Environment,
 ): Promise<LockState> {
   const nodes = createNodes(clients);
   const least = majority(nodes.length);
-  const { prefix = "lock", quorum = least } = options;
+  const { prefix = "lock", quorum = least } = options ?? {};
   checkQuorum(quorum, least, nodes.length);
   const keys = lockKeys(checkPrefix(prefix), checkName("name", name));
   const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs, waitUntil: undefined };

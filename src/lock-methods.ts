@@ -113,11 +113,11 @@ export interface Lock {
 
 /** The methods over any way to attempt. Options are checked here, once, before anything is sent. */
 export function lockMethods(
-  options: LockOptions,
+  options: LockOptions | undefined,
   participants: () => Omit<LockContext, "observe" | "waitUntil">,
   attemptsFor: (context: LockContext, wanted: Wanted) => Attempts,
 ): Lock {
-  const { prefix = "lock", observe } = options;
+  const { prefix = "lock", observe } = options ?? {};
   const defaults = checkedCall(options, {});
   checkPrefix(prefix);
   checkFunction("observe", observe, true);
@@ -159,14 +159,14 @@ type Call = AcquireOptions & HoldOptions;
 type CheckedCall = Call & { readonly leaseMs: number; readonly waitMs: number };
 
 /** What is said for one call, else for the lock, else the default: a copy, whatever becomes of the caller's object. */
-function checkedCall(call: Call = {}, lock: Call): CheckedCall {
+function checkedCall(call: Call | undefined, lock: Call): CheckedCall {
   const {
     leaseMs = lock.leaseMs ?? 10_000,
     waitMs = lock.waitMs ?? 10_000,
     waitUntil = lock.waitUntil,
     signal,
     maxHoldMs,
-  } = call;
+  } = call ?? {}; // null as well, which a caller without types may give
   checkLeaseMs(leaseMs);
   checkDuration("waitMs", waitMs);
   if (maxHoldMs !== undefined) checkDuration("maxHoldMs", maxHoldMs, 1);
@@ -183,7 +183,7 @@ function checkedTask<Options extends TryOptions, T>(
   given: TaskArguments<Options, T>,
   lock: Call,
 ): [Task<T>, CheckedCall] {
-  const [task, call = {}] = given.reverse();
+  const [task, call] = given.reverse();
   checkFunction("task", task);
   return [task as Task<T>, checkedCall(call as Call, lock)];
 }

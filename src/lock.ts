@@ -45,7 +45,7 @@ const largestFence = 2 ** 52;
  * console.log(total);
  * ```
  */
-export function createLock(client: CommandClient, options: LockOptions = {}, environment?: Environment): Lock {
+export function createLock(client: CommandClient, options?: LockOptions, environment?: Environment): Lock {
   const nodes = [createNode(checkClient(client), 1)];
   const participants = () => {
     const env = environment ?? systemEnvironment();

@@ -70,14 +70,14 @@ const mostNodesOnWorkers = 5;
  */
 export function createRedlock(
   clients: readonly CommandClient[],
-  options: RedlockOptions = {},
+  options?: RedlockOptions,
   environment?: Environment,
 ): Lock {
   const distinct = new Set([clients].flat()); // which an untyped caller may have forgotten to put in a list
   const nodes = [...distinct].map((client, index) => createNode(checkClient(client), index + 1));
   const count = nodes.length;
   const least = majority(count);
-  const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs, leaseMs = 10_000 } = options;
+  const { quorum = least, driftFactor = defaultDriftFactor, quarantineMs, leaseMs = 10_000 } = options ?? {};
   if (!count || count < clients.length) throw invalid("clients", clients.length, "one or more, each of them once");
   checkQuorum(quorum, least, count);
   checkDriftFactor(driftFactor);

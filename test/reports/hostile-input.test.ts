@@ -5,8 +5,12 @@ import { ioredisClient } from "../../adapters/ioredis.ts";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import { restClient } from "../../adapters/rest.ts";
 import { restServer } from "../../adapters/rest-server.ts";
+import type { GetOptions } from "../../src/cache/options.ts";
+import { createCache } from "../../src/cache.ts";
 import type { CommandClient, Reply } from "../../src/command.ts";
+import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
+import { createRedlock } from "../../src/redlock.ts";
 import { lasting, lockError, oneRedis } from "../support/one-redis.ts";
 import { describeRedis, startRedis } from "../support/redis.ts";
 import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
@@ -104,6 +108,22 @@ test("restServer() shows no token of another type, and takes no client without e
   for (const client of [undefined, {}, null]) {
     expect(message(() => restServer(client as unknown as CommandClient, { token: "t" }))).toContain("execute method");
   }
+});
+
+test("options that are null are none, as callers without types give them", async () => {
+  const none = null as unknown as undefined;
+  const client = memoryClient();
+  for (const lock of [createLock(client, none), createRedlock([client], none)]) {
+    await (await lock.acquire("job", none)).release();
+    expect(await (await lock.tryAcquire("job", none))?.release()).toBe("released");
+    expect(await lock.withLock("job", none, () => 1)).toBe(1);
+    expect(await lock.tryWithLock("job", none, () => 1)).toEqual({ ran: true, value: 1 });
+  }
+  const cache = createCache(client, none);
+  await cache.invalidate("k", none);
+  const error = await cache.get("k", none as unknown as GetOptions, () => 1).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: "config", message: expect.stringMatching(/^Cannot use freshMs as /) });
+  expect(await inspectLock(client, "job", none)).toMatchObject({ verdict: "free" });
 });
 
 describe("a client that rejects with anything", () => {
