@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { fromPayload, jsonCodec, toPayload } from "./cache/codec.ts";
+import { fromPayload, isTooLong, jsonCodec, toPayload } from "./cache/codec.ts";
 import { demand } from "./cache/context.ts";
 import { createFlights, type Flights } from "./cache/flights.ts";
 import { type Build, type CacheOptions, checkOptions, type GetOptions, type StoreOptions } from "./cache/options.ts";
@@ -11,7 +11,7 @@ import { type Given, livesOf } from "./cache/reader.ts";
 import { storeValue, voidEntry } from "./cache/write.ts";
 import type { CommandClient } from "./command.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
-import { createAsyncContext } from "./host.ts";
+import { failure } from "./errors.ts";
 import { cacheKey } from "./keys.ts";
 import { createNode } from "./node.ts";
 import { electScript } from "./scripts/elect.ts";
@@ -49,7 +49,7 @@ export interface Cache {
    *
    * @throws LockError "build-failed" (the cause is the build's own error, where it ran in this process), "timeout" or
    * "contended" when another builds for longer than `waitMs`, "unavailable", "aborted", "config", also for a build that
-   * asks for its own key, where the runtime has `AsyncLocalStorage`
+   * asks for its own key, where the runtime has `process.getBuiltinModule` to tell it
    */
   get<T>(key: string, options: GetOptions, build: Build<T>): Promise<T>;
   /** As `get`, with where the value came from. */
@@ -106,7 +106,6 @@ export function createCache(client: CommandClient, options?: CacheOptions, envir
       node,
       codec,
       observe,
-      builds: createAsyncContext(),
       prefix: `c${JSON.stringify([codec.name, codec.version])}`,
     });
     return {
@@ -134,6 +133,7 @@ export function createCache(client: CommandClient, options?: CacheOptions, envir
       const { context, doing, detach } = begin(key);
       const lives = livesOf(checkOptions(doing, options));
       const payload = await toPayload(context, key, value);
+      if (isTooLong(context, payload)) throw failure("config", "store", key, "its text is longer than maxLength");
       return storeValue(context, doing, payload, lives).finally(() => detach(doing));
     },
     async invalidate(key, options) {

@@ -48,6 +48,13 @@ export interface CommandClient {
  * Redis answered with an error. Recognise it with {@link isReplyError}: it may come from another copy of this package.
  *
  * The message is Redis' own text. It is never the foreign client's error object, which may carry the whole command.
+ *
+ * @example
+ * ```ts
+ * import { ReplyError } from "leasehold";
+ *
+ * console.log(new ReplyError("OOM command not allowed when used memory > 'maxmemory'.").code); // OOM
+ * ```
  */
 export class ReplyError extends Error {
   override readonly name = "ReplyError";
@@ -63,7 +70,18 @@ export class ReplyError extends Error {
   }
 }
 
-/** Whether an error is Redis' own answer, told by name and code so that two copies of the package agree. */
+/**
+ * Whether an error is Redis' own answer, told by name and code so that two copies of the package agree.
+ *
+ * @example
+ * ```ts
+ * import { isReplyError } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const error = await memoryClient().execute(["NONE"]).catch((reason: unknown) => reason);
+ * console.log(isReplyError(error) && error.code); // ERR
+ * ```
+ */
 export function isReplyError(error: unknown): error is ReplyError {
   return isCoded(error, "ReplyError");
 }

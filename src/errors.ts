@@ -84,6 +84,15 @@ export class LockError extends Error {
 /**
  * Whether an error is a {@link LockError}, of the given code if one is given. Told by name and code, not by class, so
  * that it holds across two copies of the package.
+ *
+ * @example
+ * ```ts
+ * import { createLock, isLockError } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const error = await createLock(memoryClient()).acquire("").catch((reason: unknown) => reason);
+ * console.log(isLockError(error, "config"), isLockError(error, "lost")); // true false
+ * ```
  */
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
   return isCoded(error, "LockError") && (!code || error.code === code);

@@ -25,8 +25,8 @@ export interface AsyncContext<T> {
 /** One that is empty at first; undefined where the runtime has none. */
 export function createAsyncContext<T>(): AsyncContext<T> | undefined {
   const { process } = globalThis as {
-    process?: { getBuiltinModule?(name: string): { AsyncLocalStorage: new () => AsyncContext<T> } | undefined };
+    process?: { getBuiltinModule?(name: string): { AsyncLocalStorage?: new () => AsyncContext<T> } | undefined };
   };
-  const hooks = process?.getBuiltinModule?.("async_hooks"); // never an import: not every runtime has it
-  return hooks && new hooks.AsyncLocalStorage();
+  const Storage = process?.getBuiltinModule?.("async_hooks")?.AsyncLocalStorage; // never an import: not all have it
+  return Storage && new Storage();
 }

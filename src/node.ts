@@ -116,9 +116,9 @@ export async function ask<Result>(
 }
 
 /** Learns from an answer how long its node takes: for those whose time-outs adapt. */
-export function learn({ from, kind, reason, ms }: Answer<unknown>): void {
+export function learn({ from, kind, ms }: Answer<unknown>, timeoutMs: number): void {
   if (kind !== "unknown") from.trip = sampled(from.trip, ms);
-  else if (reason === "timeout") from.trip = timedOut(from.trip);
+  else if (ms > timeoutMs - 1) from.trip = timedOut(from.trip); // timers may be early by a part of a ms
 }
 
 /** What a node contributed, for errors and events. */

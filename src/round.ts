@@ -52,7 +52,7 @@ export async function askAll<Result extends Verdict>(
       nodes.map(async (node, index) => {
         const timeoutMs = Math.min(withinMs, nodeTimeoutMs(node.trip, leaseMs, floorMs));
         const answer = await ask(env, node, question, timeoutMs);
-        learn(answer);
+        learn(answer, timeoutMs);
         answers.push(answer);
         if (decides?.(answer, index)) resolve(undefined);
       }),

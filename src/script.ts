@@ -54,7 +54,7 @@ const digests = new Map<string, string>();
 
 /** The name that Redis gives a script; undefined where the runtime has no digest, and EVAL serves. */
 async function sha1(source: string): Promise<string | undefined> {
-  const bytes = await crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
+  const bytes = await globalThis.crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
   if (bytes) digests.set(source, hex(new Uint8Array(bytes)));
   return digests.get(source);
 }

@@ -49,7 +49,7 @@ export function checkFunction(option: string, value: unknown, optional = false):
 
 /** An `AbortSignal` of any realm, or none. */
 export function checkSignal(value: Signal | undefined): void {
-  check(value === undefined || value?.addEventListener, "signal", value, "an AbortSignal");
+  check(value === undefined || typeof value?.addEventListener === "function", "signal", value, "an AbortSignal");
 }
 
 /** A client behind the boundary; a raw foreign one is told which factory to pass through. */
@@ -77,6 +77,6 @@ export function invalid(option: string, value: unknown, expected: string): LockE
   return configError(option, expected, shown.slice(0, 100));
 }
 
-function check(ok: unknown, option: string, value: unknown, expected: string): void {
+function check(ok: boolean, option: string, value: unknown, expected: string): void {
   if (!ok) throw invalid(option, value, expected);
 }

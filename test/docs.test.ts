@@ -38,6 +38,21 @@ test("snippets are found in the README and in the doc comments of every entry", 
   }
 });
 
+test("every function and value of the main entry has an example in its doc comment", () => {
+  const without: string[] = [];
+  for (const [, list = "", file = ""] of textOf("src/index.ts").matchAll(/^export \{([^}]*)\} from "\.\/(.*)";$/gm)) {
+    const names = list.split(",").map((name) => name.trim());
+    for (const name of names.filter((one) => one !== "" && !one.startsWith("type "))) {
+      const declared = new RegExp(
+        `(?:/\\*\\*((?:(?!\\*/)[^])*)\\*/\n)?export (?:async function|function|class|const) ${name}\\b`,
+      );
+      const [, comment = ""] = declared.exec(textOf(`src/${file}`)) ?? [];
+      if (!comment.includes("```ts")) without.push(name);
+    }
+  }
+  expect(without).toEqual([]);
+});
+
 let folder: string;
 let env: Record<string, string> = {};
 const cleaning: (() => Promise<unknown>)[] = [];

@@ -12,6 +12,7 @@ import type { EntryReply } from "../scripts/entry-script.ts";
 import { tendScript } from "../scripts/tend.ts";
 import { fromPayload, toPayload } from "./codec.ts";
 import { type Asked, type Flight, serve } from "./flight.ts";
+import { runNested } from "./nesting.ts";
 import { livesOf, type Reader } from "./reader.ts";
 
 /** Asks with what identifies the election; without one asks nothing. */
@@ -45,15 +46,12 @@ export type Built =
  */
 export async function runBuild(flight: Flight, builder: Reader, elected: Asked<ElectReply>, ask: Ask): Promise<Built> {
   const { context, signal } = flight;
-  const {
-    builds,
-    env: { clock },
-  } = context;
-  const keys = [...builder.within, builder.key];
+  const { clock } = context.env;
   const { reply: won } = elected;
-  const { name, leaseMs, freshMs, negativeMs = freshMs, waitUntil } = builder;
+  const { name, key, outer, build, leaseMs, freshMs, negativeMs = freshMs, waitUntil } = builder;
   const { maxHoldMs = Math.max(leaseMs, waitUntil ? 25_000 : 60_000), hardTimeoutMs = maxHoldMs } = builder;
   const endMs = Math.min(hardTimeoutMs, maxHoldMs);
+  const nesting = { client: context.node.client, key, outer };
   if (signal.aborted) return {};
 
   const over = new AbortController();
@@ -80,7 +78,7 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
     const given = { signal, fence: won?.attempt ?? 0, stale };
-    const value = await (builds ? builds.run(keys, builder.build, given) : builder.build(given));
+    const value = await runNested(nesting, build, given);
     const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
     return { payload: await toPayload(context, name, value), lives };
   };
@@ -90,6 +88,6 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
     return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
   } finally {
     over.abort();
-    keys.length = 0; // what goes on after its build is not in it
+    nesting.key = "";
   }
 }

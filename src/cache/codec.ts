@@ -11,13 +11,24 @@ export interface Codec {
   readonly name: string;
   /** Change it when what is written changes its form: entries of another version are misses. */
   readonly version?: number | undefined;
+  /** Of a text, in UTF-16 units: a longer one is not stored. A build's value is then its caller's alone; `set` rejects. */
+  readonly maxLength?: number | undefined;
   /** The text of a value; undefined where it has none. */
   encode(value: unknown): string | undefined | PromiseLike<string | undefined>;
   /** The value of a text: a new one at each call, so that no two readers share an object. */
   decode(text: string): unknown;
 }
 
-/** JSON: what has no form in it, such as `undefined` or a bigint, is refused. */
+/**
+ * JSON: what has no form in it, such as `undefined` or a bigint, is refused.
+ *
+ * @example
+ * ```ts
+ * import { jsonCodec } from "leasehold";
+ *
+ * console.log(jsonCodec.encode({ cents: 1_999 })); // {"cents":1999}
+ * ```
+ */
 export const jsonCodec: Codec = {
   name: "json",
   encode: (value) => JSON.stringify(value),
@@ -37,6 +48,11 @@ export async function toPayload({ codec, prefix }: Writing, name: string, value:
   if (typeof text === "string") return prefix + text;
   // Never the value itself: an error is printed where the cache's contents must not be.
   throw failure("config", "store", name, `its codec cannot write it: ${typeof value}`);
+}
+
+/** Whether a payload is longer than its codec wants to have stored. */
+export function isTooLong({ codec, prefix }: Writing, payload: string): boolean {
+  return payload.length - prefix.length > (codec.maxLength ?? Infinity);
 }
 
 /** The value of a payload. @throws LockError "config" when the codec cannot read it, which it has not written */

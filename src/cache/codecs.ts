@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { invalid } from "../validate.ts";
 import { type Codec, jsonCodec } from "./codec.ts";
 
 /**
@@ -26,7 +27,19 @@ export const textCodec: Codec = {
   decode: (text) => (text === "n" ? null : text.slice(1)),
 };
 
-/** A `Uint8Array`, and `null`; anything else is refused. Takes a third more room than the bytes themselves. */
+/**
+ * A `Uint8Array`, and `null`; anything else is refused. Takes a third more room than the bytes themselves.
+ *
+ * @example
+ * ```ts
+ * import { bytesCodec, createCache } from "leasehold";
+ * import { memoryClient } from "leasehold/memory";
+ *
+ * const images = createCache(memoryClient(), { prefix: "images", codec: bytesCodec });
+ * const pixel = await images.get("pixel", { freshMs: 60_000 }, () => new Uint8Array([255, 0, 0]));
+ * console.log(pixel.length); // 3
+ * ```
+ */
 export const bytesCodec: Codec = {
   name: "bytes",
   encode(value) {
@@ -62,6 +75,7 @@ export function deflated(
   return {
     name: `${codec.name}+deflate`,
     version: codec.version,
+    maxLength: codec.maxLength,
     async encode(value) {
       const text = await codec.encode(value);
       if (text === undefined) return undefined;
@@ -80,8 +94,10 @@ export function deflated(
 }
 
 /**
- * Another codec that has no form for a value whose text is longer than this, in UTF-16 units: its build has then failed,
- * and `set` rejects. Without it the limit is that of Redis: what Redis refuses is given to its caller and not stored.
+ * Another codec whose texts are not stored where they are longer than this, in UTF-16 units: the value is given to the
+ * callers who waited for its build, and `set` rejects. Without it the limit is that of Redis, which then refuses.
+ *
+ * @throws LockError "config" when the length is no number of 0 or more
  *
  * @example
  * ```ts
@@ -89,17 +105,17 @@ export function deflated(
  * import { memoryClient } from "leasehold/memory";
  *
  * const cache = createCache(memoryClient(), { codec: capped(jsonCodec, 1_000_000) });
- * console.log(await cache.get("small", { freshMs: 60_000 }, () => "fits")); // fits
+ * const report = await cache.getEntry("report", { freshMs: 60_000 }, () => "x".repeat(2_000_000));
+ * console.log(report.value.length, report.stored); // 2000000 false
  * ```
  */
 export function capped(codec: Codec, maxLength: number): Codec {
+  if (!(maxLength >= 0)) throw invalid("maxLength", maxLength, "a number of 0 or more");
   return {
     name: codec.name,
     version: codec.version,
-    async encode(value) {
-      const text = await codec.encode(value);
-      return text === undefined || text.length > maxLength ? undefined : text;
-    },
+    maxLength,
+    encode: (value) => codec.encode(value),
     decode: (text) => codec.decode(text),
   };
 }

@@ -6,7 +6,6 @@
 import { msSince, type Stamp } from "../clock.ts";
 import type { Environment } from "../environment.ts";
 import { type CacheEvent, notify, type Observer } from "../events.ts";
-import type { AsyncContext } from "../host.ts";
 import { type Answer, ask, type Node, reportOf, tooFewAnswers } from "../node.ts";
 import type { Script, Verdict } from "../script.ts";
 import type { Writing } from "./codec.ts";
@@ -16,10 +15,6 @@ export interface CacheContext extends Writing {
   readonly env: Environment;
   readonly node: Node;
   readonly observe: Observer | undefined;
-  /** The last build in the queue while Redis is down. */
-  turn?: Promise<void> | undefined;
-  /** Under which keys builds run, from the outermost; undefined where the runtime cannot tell. */
-  readonly builds: AsyncContext<readonly string[]> | undefined;
 }
 
 /** No answer within this is unknown: a cold HTTPS call to another continent fits several times over. */

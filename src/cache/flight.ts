@@ -32,10 +32,6 @@ export interface Flight extends Seat {
   readonly signal: Signal;
   /** A build goes on although nobody waits for it. */
   isKept?: boolean;
-  /** Begins its build before its turn has come. */
-  begin?: () => void;
-  /** One of its readers is a build. */
-  isNested?: boolean;
   /** It has waited for a build. */
   hasWaited?: boolean | undefined;
   /** Later readers do not join this flight. */

@@ -9,11 +9,12 @@ import { settle } from "../context.ts";
 import { failure } from "../errors.ts";
 import type { CacheContext, Place } from "./context.ts";
 import { createFlight, type Flight } from "./flight.ts";
+import { outerBuild } from "./nesting.ts";
 import { readEntry } from "./read.ts";
 import type { Given, Reader, Told } from "./reader.ts";
 
 /** What a read asks for. */
-export type Call = Omit<Reader, "within" | "isOverdue" | "flight" | "tell">;
+export type Call = Omit<Reader, "outer" | "isOverdue" | "flight" | "tell">;
 
 /** The flights of one cache. */
 export interface Flights {
@@ -25,8 +26,7 @@ export interface Flights {
 }
 
 export function createFlights(context: CacheContext): Flights {
-  const { env, builds } = context;
-  const { clock, host } = env;
+  const { clock, host } = context.env;
   const open = new Map<string, Flight>();
 
   const seat = (readers: readonly Reader[], hasWaited?: boolean): void => {
@@ -37,10 +37,6 @@ export function createFlights(context: CacheContext): Flights {
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) {
       reader.flight = flight;
-      if (reader.within.length > 0) {
-        flight.isNested = true;
-        flight.begin?.();
-      }
       flight.readers.add(reader);
     }
     flight.hasWaited ||= hasWaited;
@@ -58,12 +54,11 @@ export function createFlights(context: CacheContext): Flights {
   return {
     context,
     async read(call) {
-      const { name, key, signal, waitMs } = call;
-      const within = builds?.getStore() ?? [];
-      if (within.includes(key)) throw failure("config", "get", name, "its own build asks for it");
+      const { name, signal, waitMs } = call;
+      const outer = outerBuild(context.node.client, call);
       let reader!: Reader;
       const told = new Promise<Told>((tell) => {
-        reader = { ...call, within, tell };
+        reader = { ...call, outer, tell };
       });
       if (!signal?.aborted) seat([reader]);
       const cancel = clock.after(waitMs, true, () => {

@@ -67,7 +67,7 @@ export interface GetOptions extends StoreOptions {
   readonly negativeMs?: number | undefined;
   /**
    * How long a build keeps others from building after the process that runs it has died, in ms. While the build runs,
-   * its election is renewed.
+   * its election is renewed; but those who wait look again at each end of a lease, so one longer than the build is cheapest.
    *
    * @default {10_000}
    */
@@ -98,8 +98,8 @@ export interface GetOptions extends StoreOptions {
    */
   readonly waitMs?: number | undefined;
   /**
-   * When Redis gives no definite answer: "build" without storing, one build of this cache at a time in this process where
-   * the runtime has `AsyncLocalStorage`, else one for a key; or "throw" the error "unavailable".
+   * When Redis gives no definite answer: "build" without storing, one build at a time for a key in this process, or
+   * "throw" the error "unavailable".
    *
    * @default {"build"}
    */

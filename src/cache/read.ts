@@ -7,15 +7,14 @@ import { sleep } from "../clock.ts";
 import { chance } from "../random.ts";
 import { electScript } from "../scripts/elect.ts";
 import { type Flight, serve } from "./flight.ts";
-import { failed, rebuild, refuse } from "./rebuild.ts";
-import { inTurn } from "./turns.ts";
+import { failed, rebuild } from "./rebuild.ts";
 import { lookAgainMs } from "./waiting.ts";
 
 /**
  * Looks until nobody is left who may take what comes.
  *
  * 1. A fresh value is served.
- * 2. Won: build, for the one who has waited longest. No definite answer: the same, when its turn has come.
+ * 2. Won, or no definite answer: build, for the one who has waited longest.
  * 3. Busy: serve an old value to those who take it. For the others wait by `waiting.ts` and look again. Each look can
  *    win, so a takeover costs no request of its own.
  * 4. In a back-off: serve an old value to those who take it, and refuse the others, instead of letting each fail for
@@ -30,12 +29,7 @@ export async function readEntry(flight: Flight): Promise<void> {
     const oldestMs = Math.max(...[...flight.readers].map(({ staleMs }) => staleMs));
     const elected = await flight.ask(reader, electScript, [token, reader.leaseMs, prefix, 1, oldestMs]);
     const { reply } = elected;
-    const build = (): Promise<void> => rebuild(flight, reader, elected);
-    if (!reply) {
-      refuse(flight, reader, elected);
-      return inTurn(flight, build);
-    }
-    if (reply.type === "won") return build();
+    if (!reply || reply.type === "won") return rebuild(flight, reader, elected);
     const { type, leftMs } = reply;
     const isFailing = type === "back-off";
     serve(flight, elected, isFailing);

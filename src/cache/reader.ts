@@ -6,6 +6,7 @@
 import type { Signal } from "../command.ts";
 import type { WaitUntil } from "../context.ts";
 import type { Doing } from "./context.ts";
+import type { Nesting } from "./nesting.ts";
 
 /** What a build is handed. */
 export interface BuildContext {
@@ -66,8 +67,8 @@ export interface Reader extends Wanted, Doing {
   /** Its `waitMs` is over: it takes what a request under way brings, and waits for no build but its own. */
   isOverdue?: boolean;
   flight?: Seat;
-  /** The keys of the builds that it was called in, from the outermost. */
-  readonly within: readonly string[];
+  /** The build that it was called in. */
+  readonly outer: Nesting | undefined;
   /** Only the first call counts. */
   tell(told: Told): void;
 }

@@ -9,6 +9,7 @@ import { commitScript } from "../scripts/commit.ts";
 import type { ElectReply } from "../scripts/elect.ts";
 import { tendScript } from "../scripts/tend.ts";
 import { type Ask, runBuild } from "./build.ts";
+import { isTooLong } from "./codec.ts";
 import { type EventBody, report } from "./context.ts";
 import { type Asked, type Flight, serve } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
@@ -31,6 +32,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const { context } = flight;
   const { prefix } = context;
   const { reply: won } = elected;
+  if (!won) refuse(flight, asker, elected);
   const [builder = asker] = flight.readers;
   const { staleMs, waitUntil } = builder;
   const fence = won?.attempt ?? 0;
@@ -49,8 +51,9 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const built = await runBuild(flight, builder, elected, ask);
 
   const { payload, lives, hasFailed, cause } = built;
-  const asked = payload ? await ask(commitScript, payload, ...lives) : await ask(tendScript, hasFailed ? -1 : 0);
-  const reply = asked?.reply;
+  const fits = payload && !isTooLong(context, payload);
+  const asked = fits ? await ask(commitScript, payload, ...lives) : await ask(tendScript, hasFailed ? -1 : 0);
+  const reply = payload && !fits ? undefined : asked?.reply;
   const stands = reply?.type === "stored" || reply?.type === "failed";
   const retryAfterMs = reply?.leftMs;
   if (payload) {
@@ -75,7 +78,7 @@ export function failed({ name }: Reader, details: LockErrorDetails): Told {
 }
 
 /** Refuses those who do not build without Redis. */
-export function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
+function refuse(flight: Flight, { name }: Reader, elected: Asked<ElectReply>): void {
   const error = tooFewAnswers("get", name, [elected]);
   const refused = [...flight.readers].filter(({ onRedisDown }) => error.code === "config" || onRedisDown === "throw");
   flight.tell(refused, { error });

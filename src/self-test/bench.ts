@@ -47,7 +47,7 @@ export function createBench(env: Environment, node: Node, prefix: string, signal
 
   const run = async <Result extends Verdict>(script: Script<Result>, keys: string[], args: (string | number)[]) => {
     const answer = await ask(env, node, { script, keys, args }, timeoutMs);
-    learn(answer);
+    learn(answer, timeoutMs);
     if (answer.reply) return answer.reply;
     throw tooFewAnswers("test", name, [answer]);
   };

@@ -2,16 +2,13 @@
  * The ways a guarded cache can go wrong, each by its number in the design: what is about a script alone stands in
  * `scripts.test.ts`, what needs a real server under load in `stress.test.ts`.
  */
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ReplyError } from "../../src/command.ts";
-import type { LockError } from "../../src/errors.ts";
 import type { Fault } from "../support/faulty-client.ts";
 import { type Faults, refusal, verbOf, type World, world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const second = 1_000;
-
-afterEach(() => void vi.restoreAllMocks());
 
 /** A fault of the first command of a kind only. */
 const once =
@@ -404,17 +401,6 @@ describe("waitMs", () => {
 });
 
 describe("20: builds that wait for each other", () => {
-  test("end at waitMs where one asks for its own key, and the runtime cannot tell", async () => {
-    vi.spyOn(globalThis.process, "getBuiltinModule").mockReturnValue(undefined);
-    const { clock, process } = world();
-    const { cache, verbs } = process();
-    const nested = cache.get("k", fresh, () => cache.get("k", { ...fresh, waitMs: 500 }, () => 1));
-    const error = await refusal(clock.until(nested), "build-failed");
-    expect(error.cause).toMatchObject({ code: "timeout", lockName: "k" });
-    expect(clock.monotonic).toBe(1_000 + 500);
-    expect(verbs()).toEqual(["elect", "tend"]);
-  });
-
   test("end at waitMs where two ask for each other's key", async () => {
     const { clock, process, pass } = world();
     const crossed = (own: string, other: string): Promise<unknown> => {
@@ -487,95 +473,6 @@ describe("26: a Redis that does not answer", () => {
     await clock.until(Promise.all(reads));
     expect(build.most).toBe(1);
   });
-
-  const refused: Faults = () => ({ fail: new Error("ECONNREFUSED") });
-  const keys = ["a", "b", "c", "d"];
-
-  test("lets builds of a process run one at a time, in the order of their calls, whatever becomes of them", async () => {
-    const { clock, process, pass } = world();
-    const { cache } = process({ faults: refused });
-    const told: string[] = [];
-    const build = (key: string) => async () => {
-      told.push(`${key} begins`);
-      await pass(100);
-      told.push(`${key} ends`);
-      if (key === "a") throw new Error("the database is down");
-      return key;
-    };
-    const reads = keys.map((key) => cache.get(key, fresh, build(key)).catch((error: LockError) => error.code));
-    expect(await clock.until(Promise.all(reads))).toEqual(["build-failed", "b", "c", "d"]);
-    expect(told).toEqual(keys.flatMap((key) => [`${key} begins`, `${key} ends`]));
-  });
-
-  test("and a build that hangs holds up the others until its hard time-out, a caller that leaves does not at all", async () => {
-    const { clock, process, slow } = world();
-    const { cache } = process({ faults: refused });
-    const started = clock.monotonic;
-    const leaving = new AbortController();
-    const never = slow(0, 0);
-    const reads = [
-      cache.get("a", { ...fresh, hardTimeoutMs: 500 }, () => new Promise(() => {})).catch(() => "hung"),
-      cache.get("b", { ...fresh, signal: leaving.signal }, never).catch(() => "left"),
-      cache.get("c", fresh, slow(100, "c")),
-    ];
-    await clock.advance(50);
-    leaving.abort();
-    expect(await clock.until(Promise.all(reads))).toEqual(["hung", "left", "c"]);
-    expect(clock.monotonic - started).toBe(600);
-    expect(never.calls).toBe(0);
-  });
-
-  test.each([
-    ["at once", refused, 0, "contended"],
-    ["while Redis was asked", down, 1_000, "timeout"],
-    ["in the queue", refused, 250, "timeout"],
-  ] as const)("refuses who is not next when its waitMs is over: %s", async (_, faults, waitMs, code) => {
-    const { clock, process, slow } = world();
-    const { cache } = process({ faults });
-    const first = cache.get("first", fresh, slow(300, 1));
-    await clock.advance(10);
-    const build = slow(0, 2);
-    await refusal(clock.until(cache.get("second", { ...fresh, waitMs }, build)), code);
-    expect(build.calls).toBe(0);
-    expect(await clock.until(first)).toBe(1);
-  });
-
-  test("builds at once, with waitMs 0 too, where no other build runs", async () => {
-    const { clock, process, slow } = world();
-    const { cache } = process({ faults: down });
-    for (const value of [1, 2]) {
-      expect(await clock.until(cache.get("k", { ...fresh, waitMs: 0 }, slow(100, value)))).toBe(value);
-    }
-  });
-
-  test("lets a build read other keys, and then begins a build that waits for its turn", async () => {
-    const { clock, process, pass, slow } = world();
-    const { cache } = process({ faults: refused });
-    const started = clock.monotonic;
-    const inner = slow(20, "inner");
-    const outer = cache.get("outer", fresh, async () => {
-      await pass(10);
-      return Promise.all([cache.get("inner", fresh, inner), cache.get("other", fresh, slow(20, "other"))]);
-    });
-    await clock.advance(5);
-    const queued = cache.get("inner", fresh, inner);
-    const next = cache.get("next", fresh, slow(20, "next"));
-    expect(await clock.until(Promise.all([outer, queued, next]))).toEqual([["inner", "other"], "inner", "next"]);
-    expect(inner.calls).toBe(1);
-    expect(clock.monotonic - started).toBe(50); // 10, then both at once, then the next
-  });
-
-  test.each(["by its host", "by its runtime"])(
-    "keeps builds of one key apart alone where it is so told %s",
-    async (by) => {
-      if (by === "by its runtime") vi.spyOn(globalThis.process, "getBuiltinModule").mockReturnValue(undefined);
-      const { clock, process, slow } = world();
-      const { cache } = process({ faults: refused, isolatesRequests: by === "by its host" });
-      const build = slow(100, 1);
-      await clock.until(Promise.all(keys.map((key) => cache.get(key, fresh, build))));
-      expect(build.most).toBe(keys.length);
-    },
-  );
 
   test("is an error where the caller wishes so, after two tries with one token", async () => {
     const { clock, process, slow } = world();

@@ -1,5 +1,7 @@
 /** Builds that ask for their own key. */
 import { describe, expect, test } from "vitest";
+import { createCache } from "../../src/cache.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
 import { refusal, world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
@@ -42,6 +44,54 @@ describe("20: re-entrancy", () => {
     });
     expect(await clock.until(sum)).toBe(2);
     expect(await clock.until(after ?? sum)).toBe(7);
+  });
+
+  test("sees through caches: any on the same Redis with the same prefix, none elsewhere", async () => {
+    const { clock, process, redis } = world();
+    const { cache, client } = process();
+    const same = createCache(client, {}, { ...virtualEnvironment(), clock });
+    const others = [createCache(client, { prefix: "other" }), createCache(redis)];
+    const error = await refusal(
+      clock.until(cache.get("a", fresh, () => same.get("a", fresh, () => 1))),
+      "build-failed",
+    );
+    expect(error.cause).toMatchObject(refused);
+    await clock.advance(60_000);
+    const sum = cache.get("a", fresh, async () => {
+      const values = await Promise.all(others.map((other) => other.get("b", fresh, () => 1)));
+      return values.length;
+    });
+    expect(await clock.until(sum)).toBe(2);
+  });
+
+  test("refuses nothing in what a build has left behind, also in builds that go on there", async () => {
+    const { clock, process, pass } = world();
+    const { cache } = process();
+    let left: Promise<number> | undefined;
+    const outer = cache.get("a", fresh, async () => {
+      left = cache.get("b", fresh, async () => {
+        await pass(100);
+        return cache.get("a", fresh, () => 2);
+      });
+      await pass(10);
+      return 1;
+    });
+    expect(await clock.until(outer)).toBe(1);
+    expect(await clock.until(left ?? outer)).toBe(1);
+  });
+
+  test("runs the build in the nesting of its own caller, whoever else waits for it", async () => {
+    const { clock, process } = world();
+    const inner = process({ faults: () => ({ requestMs: 20 }) });
+    const outer = process({ faults: () => ({ requestMs: 20 }) });
+    const leaving = new AbortController();
+    const first = outer.cache.get("x", fresh, () =>
+      inner.cache.get("b", { ...fresh, signal: leaving.signal }, () => 0).catch(() => 1),
+    );
+    await clock.advance(25);
+    const second = inner.cache.get("b", fresh, () => outer.cache.get("x", fresh, () => 2));
+    leaving.abort();
+    expect(await clock.until(Promise.all([first, second]))).toEqual([1, 1]);
   });
 
   test("lets callers that are in no build share one, and changes nothing else", async () => {

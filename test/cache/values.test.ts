@@ -135,6 +135,41 @@ describe("capped", () => {
     expect(await here.process({ options: { codec: textCodec } }).cache.get("k", fresh, none)).toBe(long);
   });
 
+  test("gives a longer one to those who wait for its build, stores nothing, and lets the next one build", async () => {
+    const { clock, process, slow } = world();
+    const { cache, verbs, events } = process({ options });
+    const build = slow(50, "x".repeat(100));
+    const reads = Array.from({ length: 3 }, () => cache.getEntry("k", fresh, build));
+    for (const entry of await clock.until(Promise.all(reads))) expect(entry).toMatchObject({ stored: false });
+    expect(build.calls).toBe(1);
+    expect(verbs()).toEqual(["elect", "tend"]);
+    expect(events.at(-1)).toMatchObject({ type: "built", stored: false });
+    expect(await cache.getEntry("k", fresh, () => "short")).toMatchObject({ status: "built", stored: true });
+  });
+
+  test("refuses to set a longer one, and to cap at what is no length", async () => {
+    const { cache, client } = world().process({ options });
+    const error = await refusal(cache.set("k", "x".repeat(100), fresh), "config");
+    expect(error.message).toBe('Cannot store "k" as its text is longer than maxLength');
+    expect(client.sent).toEqual([]);
+    for (const length of [-1, Number.NaN, undefined]) {
+      expect(() => capped(textCodec, length as number)).toThrow(
+        /^Cannot use maxLength as it must be a number of 0 or more/,
+      );
+    }
+  });
+
+  test("holds for what is compressed, in whatever order", async () => {
+    for (const codec of [
+      capped(deflated(textCodec, { above: 0 }), 100),
+      deflated(capped(textCodec, 100), { above: 0 }),
+    ]) {
+      const { cache } = world().process({ options: { codec } });
+      expect(await cache.set("k", "x".repeat(1_000), fresh)).toBe(true);
+      await refusal(cache.set("k", Array.from({ length: 300 }, (_, n) => n).join(), fresh), "config");
+    }
+  });
+
   test("takes a codec whose methods are those of a class", async () => {
     class Rot13 implements Codec {
       readonly name = "rot13";
@@ -152,17 +187,6 @@ describe("capped", () => {
       await cache.set("k", "hello", fresh);
       expect(await cache.get("k", fresh, none)).toBe("hello");
     }
-  });
-
-  test("has no form for what is longer: set rejects, and a build has failed", async () => {
-    const { cache, client } = world().process({ options });
-    await refusal(cache.set("k", "x".repeat(100), fresh), "config");
-    expect(client.sent).toEqual([]);
-    const error = await refusal(
-      cache.get("k", fresh, () => "x".repeat(100)),
-      "build-failed",
-    );
-    expect(error.cause).toMatchObject({ code: "config" });
   });
 });
 

@@ -76,7 +76,10 @@ describeRedis("inside workerd", () => {
     });
 
     test("the scenario of all runtimes comes to what it must", async () => {
-      expect(await ask("/scenario", "scenario")).toEqual(expected);
+      // No promise crosses requests here, and the earlier date has no `process` to tell in which build a read is made.
+      const stampede = { ...Object(expected.stampede), shared: false };
+      const reentry = date === "2024-09-01" ? "timeout" : "config";
+      expect(await ask("/scenario", "scenario")).toEqual({ ...expected, stampede, reentry });
     });
 
     test("F07 a lock keeps its word over @upstash/redis", async () => {
