@@ -105,6 +105,11 @@ describeRedis("the function, in aws-lambda-ric", () => {
     parts.defer(redis.stop);
     const asked: ((response: Response) => void)[] = [];
     const ORIGIN_URL = await serve(parts, () => new Promise((answer) => void asked.push(answer)));
+    /** Has the shop answer a question, once it has been asked. */
+    const answer = async (question: number, response: Response): Promise<void> => {
+      await expect.poll(() => asked.length, patient).toBeGreaterThanOrEqual(question);
+      asked[question - 1]?.(response);
+    };
     const variables = {
       UPSTASH_REDIS_REST_URL: redis.url,
       UPSTASH_REDIS_REST_TOKEN: redis.token,
@@ -115,11 +120,8 @@ describeRedis("the function, in aws-lambda-ric", () => {
       asked,
       entry: () => redis.connection.hgetall("cache:{product:1}"),
       start: (timeoutMs: number) => startEnvironment(parts, { taskRoot: directory, variables, timeoutMs }),
-      /** Answers a question of the shop, once it has been asked. */
-      async sell(question: number, version: number): Promise<void> {
-        await expect.poll(() => asked.length, patient).toBeGreaterThanOrEqual(question);
-        asked[question - 1]?.(Response.json({ id: "1", version }));
-      },
+      answer,
+      sell: (question: number, version: number) => answer(question, Response.json({ id: "1", version })),
     };
   }
 
@@ -209,4 +211,50 @@ describeRedis("the function, in aws-lambda-ric", () => {
     },
     60_000,
   );
+
+  test("nothing is kept across a freeze: the next answer is what Redis has, and asks nothing but for itself", async () => {
+    await using parts = new AsyncDisposableStack();
+    const { redis, asked, start, answer, sell } = await setUp(parts);
+    const [first, second] = await Promise.all([start(long), start(long)]);
+    let version = 1;
+    /** Changes the product while the first environment is frozen. */
+    const change = async (): Promise<void> => {
+      version += 1;
+      await request(second, "/products/1", "DELETE");
+      const built = request(second);
+      await sell(asked.length + 1, version);
+      expect(await built).toMatchObject(product(version, "built"));
+    };
+
+    for (const [sold, statusCode] of [
+      [Response.json({ id: "1", version: 1 }), 200],
+      [new Response("", { status: 404 }), 404],
+      [new Response("", { status: 500 }), 503],
+    ] as const) {
+      await request(second, "/products/1", "DELETE");
+      const answered = request(first);
+      await answer(asked.length + 1, sold);
+      expect(await answered).toMatchObject({ statusCode });
+      await change();
+
+      const all = { redis: redis.requests.length, shop: asked.length };
+      expect(await request(first, "/health")).toMatchObject({ statusCode: 200 });
+      expect({ redis: redis.requests.length, shop: asked.length }).toEqual(all);
+      expect(await request(first)).toMatchObject(product(version, "hit"));
+      expect({ redis: redis.requests.length, shop: asked.length }).toEqual({ ...all, redis: all.redis + 1 });
+    }
+  }, 60_000);
+
+  test("nothing is pending after an invocation that has waited for another's build", async () => {
+    await using parts = new AsyncDisposableStack();
+    const { redis, asked, start, sell } = await setUp(parts);
+    const [first, second] = await Promise.all([start(long), start(long)]);
+    const built = request(first);
+    await expect.poll(() => asked.length, patient).toBe(1);
+    const waited = request(second);
+    await expect.poll(() => redis.requests.length, patient).toBeGreaterThan(1);
+    await sell(1, 1);
+    expect([await built, await waited]).toMatchObject([product(1, "built"), product(1, "waited")]);
+    expect(asked).toHaveLength(1);
+  }, 60_000);
 });

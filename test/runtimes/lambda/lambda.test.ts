@@ -56,7 +56,7 @@ describeRedis("inside aws-lambda-ric", () => {
     const [holding, pipe] = [join(directory, "holding"), join(directory, "pipe")];
     execFileSync("mkfifo", [pipe]);
     const invoked = invoke({ task: "hold", stage, holding, pipe });
-    await expect.poll(() => existsSync(holding)).toBe(true);
+    await expect.poll(() => existsSync(holding), { timeout: 15_000 }).toBe(true);
     process.kill(environment.pid, "SIGSTOP");
 
     const next = await createLock(clientOf(stage)).acquire(stage.name);
