@@ -167,6 +167,7 @@ describeRedis("the function, in aws-lambda-ric", () => {
     process.kill(first.pid, "SIGKILL");
     await killed;
 
+    // As elected: a renewal, which comes when 60 % of it have passed, would grant as much again.
     const { ls: electedAt, lu: overAt } = await entry();
     const answerMs = 500;
     expect(Number(overAt) - Number(electedAt)).toBeLessThanOrEqual(timeoutMs - answerMs);
