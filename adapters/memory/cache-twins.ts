@@ -50,7 +50,7 @@ function usualMs(former: number, took: number): number {
 
 export const tend: Twin = (redis, entry, token, fence, codec, lease) => {
   const { n, isMine, write, reply, known } = open(redis, entry);
-  if (!isMine(token, fence)) return reply("over", 0, null);
+  if (!isMine(token, fence)) return reply("over", 0, known(codec));
   if (Number(lease) > 0) {
     write({ lu: Math.max(n("lu"), redis.nowMs + Number(lease)) });
     return reply("renewed", n("lu") - redis.nowMs, null);

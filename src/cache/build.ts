@@ -68,7 +68,7 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
       if (reply?.type === "over") flight.abort();
       else renewAfter(reply ? 0.6 : 0.1);
     });
-  if (won) renewAfter(0.6);
+  if (won && leaseMs < endMs) renewAfter(0.6); // else it ends with the build at the latest
   later(builder.softTimeoutMs ?? endMs, () => {
     serve(flight, elected, true);
     flight.expire();

@@ -13,14 +13,15 @@ export type TendReply = EntryReply<"renewed" | "failed" | "over">;
  * ARGV token, fence, prefix of the accepted codec, what for: the lease in ms to renew it, 0 to give it up, -1 as the
  *      build failed
  *
- * Replies "renewed", or "failed" with the back-off and the old payload if there is one; "over" where this election does
- * not stand any more: it was given up, another was elected, or the entry was invalidated or lost.
+ * Replies "renewed", or "failed" with the back-off and the old payload if there is one; "over" where it was given up, or,
+ * with the payload that is there now, where it does not stand any more: another was elected, or the entry was invalidated
+ * or lost.
  *
  * Deletes before it writes: a server that is out of memory must not keep an election that is over.
  */
 export const tendScript: Script<TendReply> = entryScript(`
 local lease = tonumber(ARGV[4])
-if not mine then return r('over', 0) end
+if not mine then return r('over', 0, known(ARGV[3])) end
 if lease > 0 then
   w('lu', s(math.max(n('lu'), now + lease)))
   return r('renewed', n('lu') - now)

@@ -107,3 +107,11 @@ test("maxHoldMs is 60 s, 25 s with waitUntil, and never less than a lease", asyn
     expect(clock.monotonic).toBe(1_000 + seconds * second);
   }
 });
+
+test("a lease that lasts as long as its build may is never renewed, and so ends with its process", async () => {
+  const { clock, process, slow } = world();
+  const { cache, verbs } = process();
+  const whole = { ...options, leaseMs: 5 * second, maxHoldMs: 5 * second };
+  expect(await clock.until(cache.get("k", whole, slow(4.9 * second, 1)))).toBe(1);
+  expect(verbs()).toEqual(["elect", "commit"]);
+});

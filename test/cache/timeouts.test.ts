@@ -121,6 +121,16 @@ describe("hardTimeoutMs", () => {
     expect(clock.monotonic).toBe(1_000 + 300);
   });
 
+  test("gives its caller the value that another has stored meanwhile", async () => {
+    const { clock, process } = world();
+    const { cache, verbs } = process();
+    const read = cache.getEntry("k", { freshMs: minute, hardTimeoutMs: 300 }, hang);
+    await clock.advance(100);
+    await process().cache.set("k", "newer", { freshMs: minute });
+    expect(await clock.until(read)).toMatchObject({ value: "newer", stored: true });
+    expect(verbs()).toEqual(["elect", "tend"]);
+  });
+
   test("leaves no timer behind where the build ends in time", async () => {
     const { clock, process, slow } = world();
     const options = { freshMs: second, softTimeoutMs: 200, hardTimeoutMs: 300 };

@@ -579,7 +579,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   "builds-lapse": {
     mistake: "an election is not renewed while its build runs",
-    patches: [{ file: "src/cache/build.ts", find: "if (won) renewAfter(0.6);", replace: "" }],
+    patches: [{ file: "src/cache/build.ts", find: "if (won && leaseMs < endMs) renewAfter(0.6);", replace: "" }],
     profile: "cacheRenewed",
     invariants: ["C6"],
   },
