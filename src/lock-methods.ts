@@ -29,8 +29,9 @@ export interface LockOptions {
   readonly leaseMs?: number | undefined;
   /**
    * How long `acquire` and `withLock` wait for another holder, in whole ms from the call to 365 days; 0 never waits. A
-   * Redis that stays silent adds up to three node time-outs: those of a first try, of its repetition and of the roll-back.
-   * One is the round trip as measured, a second while nothing is known, at least 250 ms and at most a quarter of the lease.
+   * Redis that stays silent adds up to three node time-outs: those of a first try, of its repetition (which a Redlock
+   * leaves out) and of the roll-back. One is the round trip as measured, a second while nothing is known, at most a quarter
+   * of the lease, and at least 250 ms, 100 ms in a Redlock, or the whole lease where that is shorter.
    *
    * @default {10_000}
    */

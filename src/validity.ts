@@ -95,6 +95,9 @@ export function quorumTrip(nodes: readonly { readonly trip: RoundTrip }[], quoru
  * How long to wait for a node. A pause of this process, for as long as the floor, must not look like a silent node, however
  * long its answers take. At most a quarter of the lease, so that the slowest answer that counts leaves three quarters;
  * but never less than the floor.
+ *
+ * The floor is added to the smoothed round trip, not only a bound below: steady answers bring the estimate down to the
+ * round trip itself, and 250 ms for a node that always takes 240 would make a time-out of every pause above 10 ms.
  */
 export function nodeTimeoutMs(trip: RoundTrip, leaseMs: number, floorMs: number): number {
   const patientMs = Math.max(estimateMs(trip), (trip.smoothedMs ?? 0) + floorMs);
