@@ -178,6 +178,32 @@ describe("5: what was built before an invalidation is never served after it", ()
       expect(await here.process().cache.peek("k")).toMatchObject({ value: "new" });
     });
   }
+
+  test.each([
+    ...points.map(([when, ms]) => [when, ms, "older"] as const),
+    ["while the reply to the commit is under way", 170, "old"] as const,
+  ])("by a soft one, %s, and who takes an old value is given what stood then", async (_, ms, stood) => {
+    const here = world();
+    const { clock } = here;
+    const lenient = { ...fresh, staleMs: 60 * second };
+    await here.process().cache.set("k", "older", { ...lenient, freshMs: 1 });
+    await clock.advance(1);
+    const a = here.process({ faults: () => ({ requestMs: 20, replyMs: 20 }) });
+    const reading = a.cache.getEntry("k", { ...fresh, errorMs: 60 * second }, here.slow(100, "old"));
+    await clock.advance(ms);
+    await here.process().cache.invalidate("k", { soft: true });
+    const build = here.slow(100, "new");
+    const strict = [here.process(), a].map(({ cache }) => cache.getEntry("k", fresh, build));
+    await clock.advance(0);
+    const given = { value: stood, status: "stale", requests: 1 };
+    expect(await here.process().cache.getEntry("k", lenient, build)).toMatchObject(given);
+    expect([stood, "new"]).toContain(await clock.until(a.cache.get("k", lenient, build)));
+    for (const read of strict) expect(await clock.until(read)).toMatchObject({ value: "new", stored: true });
+    const entry = await clock.until(reading);
+    expect(entry.stored).toBe([stood, "new"].includes(entry.value));
+    expect(build.calls).toBe(1);
+    expect(await here.process().cache.getEntry("k", fresh, build)).toMatchObject({ value: "new", status: "hit" });
+  });
 });
 
 test("7: no key is ever without a time to live", async () => {
@@ -416,12 +442,19 @@ describe("20: builds that wait for each other", () => {
   });
 });
 
-describe("24: a server that is out of memory", () => {
-  const oom = { fail: new ReplyError("OOM command not allowed when used memory > 'maxmemory'.") };
+describe.each([
+  ["24: a server that is out of memory", "OOM", "command not allowed when used memory > 'maxmemory'."],
+  ["25: a server that has become a replica", "READONLY", "You can't write against a read only replica."],
+  ["25: a server that is just starting", "LOADING", "Redis is loading the dataset in memory"],
+  ["25: a server of a cluster that has handed the key on", "MOVED", "3999 127.0.0.1:6381"],
+])("%s", (_, code, text) => {
+  const refused = { fail: new ReplyError(`${code} ${text}`) };
 
-  test("at the election lets the caller build without it, or refuses, as it wishes", async () => {
+  test("at the election lets the caller build without it, or refuses, as it wishes, and is asked by the next", async () => {
     const { process } = world();
-    const { cache, verbs } = process({ faults: always("elect", oom) });
+    const { cache, verbs } = process({
+      faults: (verb, place) => (verb === "elect" && place < 2 ? refused : undefined),
+    });
     expect(await cache.getEntry("k", fresh, () => 1)).toEqual({
       value: 1,
       status: "built",
@@ -433,15 +466,17 @@ describe("24: a server that is out of memory", () => {
       cache.get("k", { ...fresh, onRedisDown: "throw" }, () => 1),
       "unavailable",
     );
-    expect(error.cause).toMatchObject({ code: "OOM" });
+    expect(error.cause).toMatchObject({ code });
     expect(verbs()).toEqual(["elect", "elect"]);
+    expect(await cache.getEntry("k", fresh, () => 2)).toMatchObject({ value: 2, stored: true, requests: 2 });
   });
 
-  test("at the commit gives the caller its value, and the election back", async () => {
+  test("at the commit gives the caller its value, and the election back with the token that won it", async () => {
     const { process } = world();
-    const a = process({ faults: always("commit", oom) });
+    const a = process({ faults: always("commit", refused) });
     expect(await a.cache.getEntry("k", fresh, () => 1)).toMatchObject({ value: 1, stored: false, requests: 3 });
     expect(a.verbs()).toEqual(["elect", "commit", "tend"]);
+    expect(new Set(a.client.sent.map(([, , , , token]) => token)).size).toBe(1);
     expect(a.events.at(-1)).toMatchObject({ type: "built", stored: false });
     expect(await process().cache.getEntry("k", fresh, () => 2)).toMatchObject({ value: 2, requests: 2 });
   });
