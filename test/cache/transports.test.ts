@@ -8,7 +8,7 @@ import { nodeRedisClient } from "../../adapters/node-redis.ts";
 import { restClient } from "../../adapters/rest.ts";
 import { upstashClient } from "../../adapters/upstash.ts";
 import { createCache } from "../../src/cache.ts";
-import type { CommandClient } from "../../src/command.ts";
+import type { Command, CommandClient } from "../../src/command.ts";
 import {
   describeRedis,
   type RunningRedis,
@@ -16,8 +16,11 @@ import {
   startRedis,
   startRestServer,
 } from "../support/redis.ts";
+import { refused, written } from "./codec-cases.ts";
+import { refusal } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
+const none = (): never => expect.fail("the value is there");
 
 const values: unknown[] = [
   ...[null, 0, "", false, -1.5, 2 ** 53, [], {}],
@@ -25,7 +28,7 @@ const values: unknown[] = [
   { nested: [{ list: [null, "1"] }] },
 ];
 
-describeRedis("27: a guarded cache", () => {
+describeRedis("a guarded cache", () => {
   let server: RunningRedis;
   let rest: RunningRestServer;
   let tcp: Redis;
@@ -50,7 +53,7 @@ describeRedis("27: a guarded cache", () => {
     ["restClient", () => restClient(rest)],
     ["@upstash/redis", () => upstashClient(new Upstash({ url: rest.url, token: rest.token }))],
   ];
-  test.each(clients)("gives back what was stored, with all digits of its fence, over %s", async (name, client) => {
+  test.each(clients)("27: gives back what was stored, with all digits of its fence, over %s", async (name, client) => {
     const cache = createCache(client());
     for (const [index, value] of values.entries()) {
       const key = `${name} ${index}`;
@@ -66,7 +69,7 @@ describeRedis("27: a guarded cache", () => {
     }
   });
 
-  test("hit 1 request, rebuild 2 and set 2, over HTTP", async () => {
+  test("28: hit 1 request, rebuild 2 and set 2, over HTTP", async () => {
     const cache = createCache(restClient(rest));
     const cost = async (call: () => Promise<unknown>): Promise<number> => {
       const before = rest.requests.length;
@@ -78,17 +81,114 @@ describeRedis("27: a guarded cache", () => {
     expect(await cost(() => cache.set("k", 2, fresh))).toBe(2);
   });
 
+  for (const [name, client] of clients) {
+    test.each(written)(
+      `27: gives back what %s has written, to the builder and to all others, over ${name}`,
+      async (codecName, codec, each) => {
+        const cache = createCache(client(), { codec });
+        for (const [index, value] of each.entries()) {
+          const key = `${name} ${codecName} ${index}`;
+          expect(await cache.getEntry(key, fresh, () => value)).toMatchObject({ value, status: "built", stored: true });
+          expect(await createCache(client(), { codec }).getEntry(key, fresh, none)).toMatchObject({
+            value,
+            status: "hit",
+          });
+        }
+      },
+    );
+
+    test.each(refused)(`27: stores nothing of what %s has no form for, over ${name}`, async (_, codec, value) => {
+      const cache = createCache(client(), { codec });
+      await refusal(cache.set("refused", value, fresh), "config");
+      const error = await refusal(
+        cache.get("refused", fresh, () => value),
+        "build-failed",
+      );
+      expect(error.cause).toMatchObject({ code: "config" });
+      expect(await cache.peek("refused")).toBeUndefined();
+      await cache.invalidate("refused");
+    });
+
+    test(`25: finds its scripts again after SCRIPT FLUSH, by one more request at most and the same token, over ${name}`, async () => {
+      const { execute, ...settings } = client();
+      const sent: Command[] = [];
+      const cache = createCache({
+        ...settings,
+        execute(command, options) {
+          sent.push(command);
+          return execute(command, options);
+        },
+      });
+      const forget = (): Promise<unknown> => tcp.script("FLUSH");
+      await forget();
+      const entry = await cache.getEntry(`flushed ${name}`, fresh, forget);
+      const verbs = settings.cachesScripts ? ["EVALSHA", "EVAL"] : ["EVAL"];
+      expect(entry).toMatchObject({ status: "built", stored: true, requests: 2 * verbs.length });
+      expect(sent.map(([verb]) => verb)).toEqual([...verbs, ...verbs]);
+      expect(new Set(sent.map(([, , , , token]) => token)).size).toBe(1);
+      expect(await cache.getEntry(`flushed ${name}`, fresh, none)).toMatchObject({ status: "hit" });
+    });
+  }
+
   test("lets processes on different transports wait for one build", async () => {
     const caches = clients.map(([, client]) => createCache(client()));
-    let builds = 0;
-    const build = async (): Promise<number> => {
-      builds += 1;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      return builds;
-    };
+    const build = slow(50);
     const entries = await Promise.all(caches.map((cache) => cache.getEntry("shared", fresh, build)));
-    expect(builds).toBe(1);
+    expect(build.calls).toBe(1);
     expect(new Set(entries.map(({ value, fence }) => `${value} ${fence}`)).size).toBe(1);
     expect(entries.map(({ status }) => status).sort()).toEqual(["built", "waited", "waited", "waited"]);
   });
+
+  const patient = { ...fresh, leaseMs: 60_000, waitMs: 60_000 };
+
+  test.each(clients)("builds once for 200 readers of a cold key, by 2 requests, over %s", async (name, client) => {
+    const cache = createCache(client());
+    await cache.set("warm", 0, fresh); // else the server does not know the scripts yet, which costs requests
+    const build = slow(100);
+    const reads = Array.from({ length: 200 }, () => cache.getEntry(`crowd ${name}`, patient, build));
+    const entries = await Promise.all(reads);
+    expect(build.calls).toBe(1);
+    expect(entries.map(({ value, status }) => `${value} ${status}`).sort()).toEqual([
+      "1 built",
+      ...Array<string>(199).fill("1 waited"),
+    ]);
+    expect(entries.reduce((sum, { requests }) => sum + requests, 0)).toBe(2);
+  });
+
+  test.each<[string, (parts: DisposableStack) => CommandClient]>([
+    [
+      "TCP",
+      (parts) => {
+        const redis = new Redis(server.port, "127.0.0.1");
+        parts.defer(() => redis.disconnect());
+        return ioredisClient(redis);
+      },
+    ],
+    ["HTTP", () => restClient(rest)],
+  ])(
+    "builds once for 200 caches with a client each that read a cold key, over %s",
+    { timeout: 60_000 },
+    async (name, connect) => {
+      using parts = new DisposableStack();
+      const caches = Array.from({ length: 200 }, () => createCache(connect(parts)));
+      const build = slow(100);
+      const entries = await Promise.all(caches.map((cache) => cache.getEntry(`crowds ${name}`, patient, build)));
+      expect(build.calls).toBe(1);
+      expect(new Set(entries.map(({ value, fence }) => `${value} ${fence}`)).size).toBe(1);
+      expect(entries.filter(({ status }) => status === "built")).toHaveLength(1);
+    },
+  );
 });
+
+/** A build of the number of its calls. */
+function slow(ms: number): (() => Promise<number>) & { calls: number } {
+  const build = Object.assign(
+    async () => {
+      build.calls += 1;
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      return build.calls;
+    },
+    { calls: 0 },
+  );
+  return build;
+}

@@ -1,18 +1,13 @@
 /** How values are written: codecs and their versions, compression, what is too long, and what says that there is none. */
 import { describe, expect, test } from "vitest";
 import { type Codec, jsonCodec } from "../../src/cache/codec.ts";
-import { bytesCodec, capped, deflated, textCodec } from "../../src/cache/codecs.ts";
+import { capped, deflated, textCodec } from "../../src/cache/codecs.ts";
+import { refused, written } from "./codec-cases.ts";
 import { refusal, type World, world } from "./world.ts";
 
 const second = 1_000;
 const fresh = { freshMs: 60 * second };
 const none = (): never => expect.fail("the value is there");
-
-const dates: Codec = {
-  name: "date",
-  encode: (value) => (value instanceof Date ? value.toISOString() : undefined),
-  decode: (text) => new Date(text),
-};
 
 /** What stands in Redis under "k", behind the prefix of its codec. */
 async function stored({ redis }: World): Promise<string> {
@@ -21,18 +16,7 @@ async function stored({ redis }: World): Promise<string> {
 }
 
 describe("27: a codec", () => {
-  test.each<[string, Codec, unknown[]]>([
-    ["json", jsonCodec, [null, 0, "", false, [], { a: [1] }, "\ud800"]],
-    ["text", textCodec, ["", "n", "s", "日本 🙂", "\u0000\n", "17", '{"a":1}', null]],
-    ["bytes", bytesCodec, [new Uint8Array(), Uint8Array.from([0, 255, 128]), new Uint8Array(100_000).fill(7), null]],
-    ["one of one's own", dates, [new Date(0)]],
-    [
-      "deflated json",
-      deflated(),
-      [null, "short", Array<string>(5_000).fill("long"), { text: "日本\ud800 🙂".repeat(2_000) }],
-    ],
-    ["deflated bytes", deflated(bytesCodec, { above: 0 }), [new Uint8Array(), new Uint8Array(50_000).fill(1), null]],
-  ])("%s gives back what it was given, to the builder and to all others", async (_, codec, values) => {
+  test.each(written)("%s gives back what it was given, to the builder and to all others", async (_, codec, values) => {
     for (const value of values) {
       const { cache } = world().process({ options: { codec } });
       expect(await cache.get("k", fresh, () => value)).toEqual(value);
@@ -90,14 +74,7 @@ describe("27: a codec", () => {
     expect(await clock.until(cache.get("k", fresh, none))).toEqual([1]);
   });
 
-  test.each<[string, Codec, unknown]>([
-    ["text", textCodec, 17],
-    ["text", textCodec, "half \ud800"],
-    ["bytes", bytesCodec, "text"],
-    ["json", jsonCodec, undefined],
-    ["deflated json", deflated(), undefined],
-    ["date", dates, "today"],
-  ])("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
+  test.each(refused)("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
     const { cache, client } = world().process({ options: { codec } });
     const error = await refusal(cache.set("k", value, fresh), "config");
     expect(error.message).toBe(`Cannot store "k" as its codec cannot write it: ${typeof value}`);
