@@ -1,6 +1,6 @@
 /**
  * The ways a guarded cache can go wrong, each by its number in the design: what is about a script alone stands in
- * `scripts.test.ts`, what needs a real server under load in `stress.test.ts`.
+ * `scripts.test.ts`, what needs a real server under load in `stress.test.ts`, what is killed for real in `deaths.test.ts`.
  */
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../../src/command.ts";

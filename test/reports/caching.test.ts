@@ -1,14 +1,13 @@
 /**
  * Public reports on caches that are rebuilt under a lock. Each test is named by the id of its report.
  */
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restClient } from "../../adapters/rest.ts";
 import type { BuildContext } from "../../src/cache/reader.ts";
 import { createCache } from "../../src/cache.ts";
+import { startBuilder } from "../cache/doomed-builder.ts";
 import { refusal, type World, world } from "../cache/world.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
 
@@ -68,32 +67,13 @@ test("M03 who has waited looks again before it builds: 50 cold callers over 5 pr
 });
 
 describe("M04 a builder dies, and waiters hang", () => {
-  const builder = `
-    import { Redis } from "ioredis";
-    import { createCache } from "leasehold";
-    import { ioredisClient } from "leasehold/ioredis";
-    const cache = createCache(ioredisClient(new Redis(Number(process.env.PORT), "127.0.0.1")));
-    const options = { freshMs: 60_000, leaseMs: 500 };
-    await cache.get("k", options, () => new Promise(() => process.stdout.write("building")));
-  `;
-
   describeRedis("against a real Redis", () => {
     test("M04 after a SIGKILL of the builder another caller builds when the lease is over", async () => {
       await using parts = new AsyncDisposableStack();
       const server = await startRedis();
       parts.defer(server.stop);
-      const flags = ["--conditions=leasehold-source", "--input-type=module", "--eval", builder];
-      const child = spawn(process.execPath, flags, {
-        cwd: fileURLToPath(new URL("../../", import.meta.url)),
-        env: { PATH: process.env.PATH, PORT: String(server.port) },
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      parts.defer(() => void child.kill("SIGKILL"));
-      const closed = new Promise((resolve) => child.once("close", resolve));
-      const building = new Promise((resolve) => child.stdout.once("data", resolve));
-      expect(String(await Promise.race([building, closed]))).toBe("building");
-      child.kill("SIGKILL");
-      await closed;
+      const kill = await startBuilder(parts, { port: server.port, leaseMs: 500 });
+      await kill();
       const redis = new Redis(server.port, "127.0.0.1");
       parts.defer(() => redis.disconnect());
       const cache = createCache(ioredisClient(redis));
