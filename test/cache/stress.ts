@@ -81,7 +81,7 @@ export async function stress(
     while (!over()) {
       const key = pick(keys);
       const [least, leastFresh] = [floor.get(key) ?? 0, freshFloor.get(key) ?? 0];
-      const options = { freshMs: pick([2, 20]), staleMs: pick([0, 10]), leaseMs: 10, waitMs: 5_000 };
+      const options = { freshMs: pick([2, 20]), staleMs: pick([0, 10]), leaseMs: 10, waitMs: 60_000 };
       const { value, status } = await cache.getEntry(key, options, ({ fence }) => build(key, fence));
       if (value < (status === "stale" ? least : leastFresh)) seen.staleReads += 1;
       if (status === "stale") seen.oldReads += 1;
