@@ -120,9 +120,12 @@ export function plainError(error: unknown, isFromRedis: (error: Error) => boolea
   return isFromRedis(error) ? new ReplyError(error.message) : new Error(scrub(error.message || error.name));
 }
 
-/** Shortens foreign text for a message and blanks what must not be printed; nothing of what is no text. */
+/**
+ * Foreign text, short enough for a message; nothing of what is no text. It ends where a secret begins: told by its first
+ * letters, as the text may be cut or escaped, so that a proxy's quotation of a command shows no half of a value.
+ */
 export function scrub(text: unknown, secrets: readonly string[] = []): string {
   if (typeof text !== "string") return "";
-  const clean = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
-  return clean.slice(0, 200);
+  const plain = text.replaceAll("\\", "");
+  return secrets.reduce((rest, secret) => rest.split(secret.slice(0, 8))[0] as string, plain).slice(0, 200);
 }

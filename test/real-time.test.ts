@@ -22,6 +22,7 @@ const waiting: Readonly<Record<string, string>> = {
   "test/examples/task-coordinator/worker.test.ts": "a lease on a real Redis is renewed",
   "test/examples/cloudflare-cache.test.ts": "a Worker in workerd is in the midst of a rebuild",
   "test/examples/lambda-cache.test.ts": "a function's next build may begin",
+  "test/examples/lambda-observed.ts": "a function that is observed shows what it leaves pending",
   "test/redlock/fleet.ts": "real servers start, hang and are far away",
   "test/redlock/workers.test.ts": "what a Worker left behind its response has ended",
   "test/redlock/servers.test.ts": "late answers of real servers have come in",
