@@ -4,12 +4,16 @@
 import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
+import { memoryClient } from "../../adapters/memory/index.ts";
 import { restClient } from "../../adapters/rest.ts";
 import type { BuildContext } from "../../src/cache/reader.ts";
 import { createCache } from "../../src/cache.ts";
 import { startBuilder } from "../cache/doomed-builder.ts";
 import { refusal, type World, world } from "../cache/world.ts";
+import { answer, sixConnections } from "../support/fetch-double.ts";
+import { lasting } from "../support/one-redis.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -76,11 +80,48 @@ describe("M04 a builder dies, and waiters hang", () => {
       await kill();
       const redis = new Redis(server.port, "127.0.0.1");
       parts.defer(() => redis.disconnect());
+      const instant = async (field: string): Promise<number> => Number(await redis.hget("cache:{k}", field));
+      const leaseEnds = await instant("lu");
       const cache = createCache(ioredisClient(redis));
-      const entry = await cache.getEntry("k", { ...fresh, waitMs: 30_000 }, () => "rebuilt");
-      expect(entry).toMatchObject({ value: "rebuilt", status: "built", stored: true });
+      const entry = await cache.getEntry(
+        "k",
+        { ...fresh, waitMs: 30_000 },
+        async () => (await instant("ls")) - leaseEnds,
+      );
+      expect(entry).toMatchObject({ status: "built", stored: true });
+      expect(entry.value).toBeGreaterThanOrEqual(0); // by the server's clock, not before the lease was over
     });
   });
+
+  // The delay is 50 ms, which spreads those who wait, and the request of 30 ms itself.
+  test.for([
+    [500, 0],
+    [500, 200],
+    [9_000, 0],
+    [9_000, 200],
+    [9_000, 4_000],
+  ] as const)(
+    "M04 another caller builds no later than one delay after the lease of %i ms, where builds took %i ms before",
+    async ([leaseMs, usualMs]) => {
+      const { clock, process, slow } = world();
+      if (usualMs > 0) {
+        await clock.until(process().cache.get("k", { freshMs: 1 }, slow(usualMs, 0)));
+        await clock.advance(second);
+      }
+      const dead = process({ faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
+      void dead.cache.get("k", { ...fresh, leaseMs }, () => new Promise(() => {})).catch(() => {});
+      const died = clock.monotonic;
+      await clock.advance(10);
+      const readers = Array.from({ length: 5 }, () => process({ faults: () => ({ requestMs: 15, replyMs: 15 }) }));
+      const build = async (): Promise<number> => clock.monotonic - died;
+      const entries = await clock.until(
+        Promise.all(readers.map(({ cache }) => cache.getEntry("k", { ...fresh, waitMs: minute }, build))),
+      );
+      expect(entries.filter(({ status }) => status === "built")).toHaveLength(1);
+      expect(entries[0]?.value).toBeGreaterThanOrEqual(leaseMs);
+      expect(entries[0]?.value).toBeLessThanOrEqual(leaseMs + 50 + 30);
+    },
+  );
 
   test("M04 with an old copy a waiter of 200 ms has it at once, and without one is told who builds", async () => {
     const { clock, process } = world();
@@ -207,23 +248,48 @@ describeRedis("over HTTP", () => {
 });
 
 describe("on hosts that keep requests apart", () => {
-  test("H05 three reads, their builds and six connections: nobody waits for a connection that never comes", async () => {
-    const { clock, process, slow } = world();
-    const { cache } = process({ isolatesRequests: true, faults: () => ({ requestMs: 10, replyMs: 10 }) });
-    const reads = ["a", "b", "c"].map((key) => cache.get(key, fresh, slow(300, key)));
-    expect(await clock.until(Promise.all(reads))).toEqual(["a", "b", "c"]);
+  test("H05 twelve requests that read four keys, whose builds fetch too, finish with six connections", async () => {
+    const env = virtualEnvironment(1, { isolatesRequests: true });
+    const redis = memoryClient({}, env);
+    const { fetch, most } = sixConnections(async ({ url, body }) => {
+      await lasting(env.clock, 30);
+      return answer(200, url.startsWith("https://api.") ? body : { result: await redis.execute(JSON.parse(body)) });
+    });
+    const cache = createCache(restClient({ url: "https://redis.example", token: "t", fetch }), {}, env);
+    const read = (_: unknown, place: number) =>
+      cache.get(`k${place % 4}`, fresh, async () => {
+        const request = { method: "POST", headers: {}, body: `v${place % 4}`, redirect: "manual" } as const;
+        return (await fetch("https://api.example", request)).text();
+      });
+    const values = await env.clock.until(Promise.all(Array.from({ length: 12 }, read)));
+    expect(values).toEqual(Array.from({ length: 12 }, (_, place) => `v${place % 4}`));
+    expect(most()).toBe(6);
   });
 
-  test("H06 a waiter of 10 s that knows nothing of the build asks 25 times at most, and is told of a time-out", async () => {
-    const { clock, process } = world();
-    void process()
-      .cache.get("k", { ...fresh, leaseMs: minute }, () => new Promise(() => {}))
-      .catch(() => {});
-    await clock.advance(10);
-    const { cache, client } = process({ isolatesRequests: true });
-    await refusal(clock.until(cache.get("k", fresh, () => 1)), "timeout");
-    expect(client.sent.length).toBeLessThanOrEqual(25);
-  });
+  // Where nobody knows: at 0, 100, 300 and 700 ms, and then every 500. After short builds it is asked more often at first.
+  test.for([
+    [22, "nothing", 0],
+    [30, "that it took 1 ms the last time", 1],
+    [22, "that it took 300 ms the last time", 300],
+    [16, "that it took 3 s the last time", 3_000],
+  ] as const)(
+    "H06 a waiter of 10 s asks %i times at most behind a build that hangs, where it knows of it %s, and is told of a time-out",
+    async ([most, , usualMs]) => {
+      const { clock, process, slow } = world();
+      if (usualMs > 0) {
+        const { cache } = process();
+        await clock.until(cache.get("k", { freshMs: 1 }, slow(usualMs, 0)));
+        await clock.advance(second);
+      }
+      void process()
+        .cache.get("k", { ...fresh, leaseMs: minute }, () => new Promise(() => {}))
+        .catch(() => {});
+      await clock.advance(1);
+      const { cache, client } = process({ isolatesRequests: true });
+      await refusal(clock.until(cache.get("k", fresh, () => 1)), "timeout");
+      expect(client.sent.length).toBeLessThanOrEqual(most);
+    },
+  );
 
   test("H07 a build that goes on after the response is handed to waitUntil, and ends there", async () => {
     const { clock, process, slow } = world();

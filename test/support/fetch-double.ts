@@ -29,6 +29,34 @@ export function fetchDouble(respond: (call: Call) => RestResponse | Promise<Rest
   };
 }
 
+/** A double with six connections. */
+export interface SixConnections extends FetchDouble {
+  /** How many were in use at a time. */
+  most(): number;
+}
+
+/** It has six connections, as a Worker: one is taken until the body of its response is read. */
+export function sixConnections(respond: (call: Call) => RestResponse | Promise<RestResponse>): SixConnections {
+  let [free, most] = [6, 0];
+  const queue: (() => void)[] = [];
+  const double = fetchDouble(async (call) => {
+    while (free === 0) await new Promise<void>((resolve) => queue.push(resolve));
+    free -= 1;
+    most = Math.max(most, 6 - free);
+    const response = await respond(call);
+    return {
+      status: response.status,
+      headers: response.headers,
+      text() {
+        free += 1;
+        queue.shift()?.();
+        return response.text();
+      },
+    };
+  });
+  return { ...double, most: () => most };
+}
+
 /** A response with a text, or with a value as JSON. */
 export function answer(status: number, body: unknown, headers: Record<string, string> = {}): Response {
   return new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
