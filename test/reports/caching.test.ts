@@ -13,11 +13,25 @@ import { refusal, type World, world } from "../cache/world.ts";
 import { answer, sixConnections } from "../support/fetch-double.ts";
 import { lasting } from "../support/one-redis.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
-import { virtualEnvironment } from "../support/virtual-clock.ts";
+import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const second = 1_000;
 const minute = 60 * second;
 const fresh = { freshMs: minute };
+
+/** A process has begun to build and has died, where builds took so long before; 0 where there was none. */
+async function withDeadBuilder(leaseMs: number, usualMs: number): Promise<World> {
+  const here = world();
+  const { clock, process, slow } = here;
+  if (usualMs > 0) {
+    await clock.until(process().cache.get("k", { freshMs: 1 }, slow(usualMs, 0)));
+    await clock.advance(second);
+  }
+  const { cache } = process({ faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
+  void cache.get("k", { ...fresh, leaseMs }, () => new Promise(() => {})).catch(() => {});
+  await settle();
+  return here;
+}
 
 describe("M02 a failure of Redis or of the factory causes a stampede", () => {
   test("M02 without Redis 50 reads in one process run one factory at a time, and none of it looks stored", async () => {
@@ -82,6 +96,7 @@ describe("M04 a builder dies, and waiters hang", () => {
       parts.defer(() => redis.disconnect());
       const instant = async (field: string): Promise<number> => Number(await redis.hget("cache:{k}", field));
       const leaseEnds = await instant("lu");
+      expect(leaseEnds).toBeGreaterThan(0);
       const cache = createCache(ioredisClient(redis));
       const entry = await cache.getEntry(
         "k",
@@ -103,15 +118,8 @@ describe("M04 a builder dies, and waiters hang", () => {
   ] as const)(
     "M04 another caller builds no later than one delay after the lease of %i ms, where builds took %i ms before",
     async ([leaseMs, usualMs]) => {
-      const { clock, process, slow } = world();
-      if (usualMs > 0) {
-        await clock.until(process().cache.get("k", { freshMs: 1 }, slow(usualMs, 0)));
-        await clock.advance(second);
-      }
-      const dead = process({ faults: (verb) => (verb === "elect" ? undefined : { lose: "request" }) });
-      void dead.cache.get("k", { ...fresh, leaseMs }, () => new Promise(() => {})).catch(() => {});
+      const { clock, process } = await withDeadBuilder(leaseMs, usualMs);
       const died = clock.monotonic;
-      await clock.advance(10);
       const readers = Array.from({ length: 5 }, () => process({ faults: () => ({ requestMs: 15, replyMs: 15 }) }));
       const build = async (): Promise<number> => clock.monotonic - died;
       const entries = await clock.until(
@@ -275,15 +283,7 @@ describe("on hosts that keep requests apart", () => {
   ] as const)(
     "H06 a waiter of 10 s asks %i times at most behind a build that hangs, where it knows of it %s, and is told of a time-out",
     async ([most, , usualMs]) => {
-      const { clock, process, slow } = world();
-      if (usualMs > 0) {
-        const { cache } = process();
-        await clock.until(cache.get("k", { freshMs: 1 }, slow(usualMs, 0)));
-        await clock.advance(second);
-      }
-      void process()
-        .cache.get("k", { ...fresh, leaseMs: minute }, () => new Promise(() => {}))
-        .catch(() => {});
+      const { clock, process } = await withDeadBuilder(minute, usualMs);
       await clock.advance(1);
       const { cache, client } = process({ isolatesRequests: true });
       await refusal(clock.until(cache.get("k", fresh, () => 1)), "timeout");
