@@ -28,7 +28,6 @@ const waiting: Readonly<Record<string, string>> = {
   "test/redlock/servers.test.ts": "late answers of real servers have come in",
   "test/reports/bun.test.ts": "Bun closes an idle connection",
   "test/reports/fencing.test.ts": "a lease on a real Redis ends",
-  "test/reports/lock-transport.test.ts": "a real server closes an idle socket",
   "test/reports/process-life.test.ts": "a lock is renewed by timers as other runtimes have them",
   "test/reports/scripts.test.ts": "a real Redis Cluster is up",
   "test/runtimes/lambda/handler.ts": "a frozen process is shown what its timers do",

@@ -10,7 +10,8 @@ import type { Command } from "../../src/command.ts";
 import type { LockError } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import { refusal, type Verb, verbOf } from "../cache/world.ts";
-import { answer, fetchDouble } from "../support/fetch-double.ts";
+import { deaths, startDyingServer } from "../support/dying-sockets.ts";
+import { answer, fetchDouble, gate, watched } from "../support/fetch-double.ts";
 import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const token = "rest-token-that-must-not-be-printed";
@@ -398,5 +399,75 @@ describe("F11 requests that are aborted", () => {
     expect(clock.monotonic - began).toBeLessThanOrEqual(2_500 + 500); // its time-out, which gives the election up, and a look
     expect(build.calls).toBe(0);
     expect(verbsOf(sent)).toContain("tend");
+  });
+});
+
+describe("F15 sockets that are dead when they are used", () => {
+  test.for(deaths)("F15 fifty rounds of a cache succeed, each step once, although the server %s", async (death) => {
+    await using parts = new AsyncDisposableStack();
+    const server = await startDyingServer(death);
+    parts.defer(server.stop);
+    const cache = createCache(restClient(server), {}, virtualEnvironment()); // no time passes, so no time-out comes first
+    let last = 0;
+    for (let round = 0; round < 50; round += 1) {
+      const build = counted(round);
+      server.idle();
+      const entry = await cache.getEntry("k", fresh, build);
+      expect(entry).toMatchObject({ value: round, status: "built", stored: true });
+      expect(entry.fence).toBeGreaterThan(last);
+      last = entry.fence;
+      server.idle();
+      expect(await cache.getEntry("k", fresh, build)).toMatchObject({ value: round, status: "hit", fence: last });
+      expect(build.calls).toBe(1);
+      server.idle();
+      expect(await cache.set("k", "set", fresh)).toBe(true);
+      server.idle();
+      expect(await cache.peek("k")).toMatchObject({ value: "set" });
+      server.idle();
+      await cache.invalidate("k");
+    }
+    expect(await cache.peek("k")).toBeUndefined();
+  });
+});
+
+describe("F16 unread response bodies", () => {
+  test.for([
+    [200, ""],
+    [200, '{"result":null}'],
+    [400, '{"error":"OOM command not allowed"}'],
+    [401, "<html>"],
+    [429, "Too Many Requests"],
+    [500, "<html>"],
+  ] as const)(
+    "F16 the body of every %i is read to its end by a read, a set and an invalidation: %s",
+    async ([status, text]) => {
+      const ends: Promise<string>[] = [];
+      const { clock, cache, sent } = overRest(() => () => {
+        const { response, ended } = watched(status, text);
+        ends.push(ended);
+        return response;
+      });
+      const calls = [cache.get("k", fresh, () => 1), cache.set("k", 1, fresh), cache.invalidate("k")];
+      await clock.until(Promise.allSettled(calls));
+      expect(sent.length).toBeGreaterThanOrEqual(3);
+      expect(await Promise.all(ends)).toEqual(sent.map(() => "read"));
+    },
+  );
+
+  test("F16 those that come after the time-out are read too, and nobody takes what is in them", async () => {
+    const late = [gate<Response>(), gate<Response>()];
+    const { clock, cache, beside } = overRest((_, place) => () => late[place]?.promise ?? answer(500, ""));
+    await beside.set("k", "stored", fresh);
+    expect(await clock.until(cache.getEntry("k", fresh, () => "built"))).toMatchObject({
+      value: "built",
+      stored: false,
+    });
+    const bodies = late.map(({ open }) => {
+      const { response, ended } = watched(200, '{"result":["hit","c[\\"json\\",null]\\"late\\"",1,1,1,-1,0,0]}');
+      open(response);
+      return ended;
+    });
+    expect(await Promise.all(bodies)).toEqual(["read", "read"]);
+    expect(await beside.peek("k")).toMatchObject({ value: "stored" });
   });
 });

@@ -9,7 +9,7 @@ import { restClient } from "../../adapters/rest.ts";
 import { restServer } from "../../adapters/rest-server.ts";
 import { type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
 import { createLock } from "../../src/index.ts";
-import { answer, fetchDouble, gate } from "../support/fetch-double.ts";
+import { answer, fetchDouble, gate, watched } from "../support/fetch-double.ts";
 import { listen, startRestServer } from "../support/redis.ts";
 
 const settings = { url: "https://example.test", token: "rest-token" };
@@ -241,26 +241,6 @@ describe("F12 credential mistakes", () => {
 });
 
 describe("F16 unread response bodies", () => {
-  /** A response that tells how its body ended. */
-  function watched(status: number, text: string): { response: Response; ended: Promise<string> } {
-    const ended = gate<string>();
-    let rest = [text, " "].filter((part) => part !== "");
-    const body = new ReadableStream<Uint8Array>(
-      {
-        pull(controller) {
-          const [part] = rest;
-          rest = rest.slice(1);
-          if (part !== undefined) return controller.enqueue(new TextEncoder().encode(part));
-          controller.close();
-          ended.open("read");
-        },
-        cancel: () => ended.open("cancelled"),
-      },
-      { highWaterMark: 0 },
-    );
-    return { response: new Response(body, { status }), ended: ended.promise };
-  }
-
   test.for([
     [200, '{"result":"PONG"}'],
     [200, ""],

@@ -76,3 +76,23 @@ export function gate<T>(): Gate<T> {
   });
   return { promise, open };
 }
+
+/** A response that tells how its body ended: "read" to its end, or "cancelled". */
+export function watched(status: number, text: string): { response: Response; ended: Promise<string> } {
+  const ended = gate<string>();
+  let rest = [text, " "].filter((part) => part !== "");
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const [part] = rest;
+        rest = rest.slice(1);
+        if (part !== undefined) return controller.enqueue(new TextEncoder().encode(part));
+        controller.close();
+        ended.open("read");
+      },
+      cancel: () => ended.open("cancelled"),
+    },
+    { highWaterMark: 0 },
+  );
+  return { response: new Response(body, { status }), ended: ended.promise };
+}
