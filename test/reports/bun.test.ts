@@ -2,10 +2,14 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { bunClient } from "../../adapters/bun.ts";
+import { createCache } from "../../src/cache.ts";
 import { createLock } from "../../src/lock.ts";
 import { type BunRedis, startBunRedis } from "../support/bun-redis.ts";
 import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
+
+const fresh = { freshMs: 60_000 };
 
 /** What lies between Bun and Redis: it can be led to another Redis, and drop whoever sends a word. */
 async function startPath(port: number) {
@@ -58,6 +62,8 @@ describeRedis("G07 Bun's RedisClient", () => {
     const error = await lockError(lock.acquire("dropped"), "unavailable");
     expect(error.nodes).toMatchObject([{ outcome: "unknown" }]);
     expect(path.drops).toBeGreaterThan(1);
+    const cache = createCache(bun.client);
+    expect(await cache.getEntry("dropped", fresh, () => 1)).toMatchObject({ value: 1, stored: false, requests: 2 });
     path.dropsOn = "";
     expect(await (await lock.acquire("dropped", { waitMs: 10_000 })).release()).toBe("released");
   });
@@ -72,6 +78,7 @@ describeRedis("G07 Bun's RedisClient", () => {
     path.port = redis.port;
     expect((await waiting).remaining()).toBeGreaterThan(0);
     expect(await lease.release()).toBe("stolen");
+    expect(await createCache(bun.client).getEntry("fresh", fresh, () => 1)).toMatchObject({ value: 1, stored: true });
   });
 
   test("G07 after an idle time-out a release is unavailable at once and says what to do, and then works", async () => {
@@ -87,9 +94,35 @@ describeRedis("G07 Bun's RedisClient", () => {
 });
 
 describe("G07 a client that never answers", () => {
-  test("G07 an acquire whose promise stays pending ends with its time-out", async () => {
-    const lock = createLock(bunClient({ send: () => new Promise(() => {}) }), { leaseMs: 100, waitMs: 0 });
-    await lockError(lock.acquire("pending"), "unavailable");
+  const silent = bunClient({ send: () => new Promise(() => {}) });
+
+  // A time-out is a second, or the lease where that is less; try, second try and roll-back take one each.
+  test.for([
+    [100, 0],
+    [30_000, 0],
+    [1_000, 2_000],
+  ] as const)(
+    "G07 an acquire for %i ms that stays pending ends within waitMs %i and three time-outs",
+    async (given) => {
+      const [leaseMs, waitMs] = given;
+      const env = virtualEnvironment();
+      const { clock } = env;
+      const lock = createLock(silent, { leaseMs, waitMs }, env);
+      const began = clock.monotonic;
+      await lockError(clock.until(lock.acquire("pending")), "unavailable");
+      expect(clock.monotonic - began).toBeLessThanOrEqual(waitMs + 3 * Math.min(leaseMs, 1_000));
+      await clock.advance(60_000); // its roll-back is tried for a while
+      expect(clock.pending).toEqual([]);
+    },
+  );
+
+  test("G07 a read of a cache builds without Redis after two time-outs, and nothing is left of it", async () => {
+    const env = virtualEnvironment();
+    const began = env.clock.monotonic;
+    const entry = await env.clock.until(createCache(silent, {}, env).getEntry("k", fresh, () => 42));
+    expect(entry).toMatchObject({ value: 42, status: "built", stored: false });
+    expect(env.clock.monotonic - began).toBe(2 * 2_500);
+    expect(env.clock.pending).toEqual([]);
   });
 });
 

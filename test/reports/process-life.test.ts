@@ -4,9 +4,15 @@
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
+import { createCache } from "../../src/cache.ts";
+import type { CommandClient } from "../../src/command.ts";
+import type { LeaseholdEvent } from "../../src/events.ts";
 import { createLock } from "../../src/lock.ts";
+import { verbOf } from "../cache/world.ts";
+import { gate } from "../support/fetch-double.ts";
 import { lasting, oneRedis } from "../support/one-redis.ts";
 import { runProgram } from "../support/program.ts";
+import { startRestServer } from "../support/redis.ts";
 import { settle } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";
@@ -97,6 +103,54 @@ describe("I03 what keeps a process alive", () => {
     expect(ended).toEqual({ code: 0, stdout: "0\n", stderr: "" });
   }, 30_000);
 
+  test("I03 nothing does after the calls of a cache", async () => {
+    const ended = await runProgram(`
+      ${setUp}
+      import { createCache } from "leasehold";
+      const cache = createCache(client);
+      const options = { freshMs: 600_000, leaseMs: 600_000, waitMs: 600_000, hardTimeoutMs: 600_000 };
+      const slow = () => new Promise((resolve) => setTimeout(resolve, 10, "built"));
+      await Promise.all([cache.get("k", options, slow), createCache(client).get("k", options, slow)]);
+      await cache.get("failing", options, () => Promise.reject(new Error("no"))).catch(() => {});
+      await cache.set("k", "set", options);
+      await cache.invalidate("k");
+      await cache.peek("k");
+      console.log(process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length);
+    `);
+    expect(ended).toEqual({ code: 0, stdout: "0\n", stderr: "" });
+  }, 30_000);
+
+  test.for([
+    ["withLock()", 'await createLock(client).withLock("job", (lease) => lease.extend())'],
+    [
+      "a cache",
+      `const cache = createCache(client);
+      await cache.get("k", { freshMs: 60_000 }, () => 1);
+      await cache.set("k", 2, { freshMs: 60_000 });
+      await cache.invalidate("k")`,
+    ],
+  ] as const)(
+    "I03 a handler with %s over HTTP leaves nothing to wait for: its process idles for less than 200 ms",
+    {
+      timeout: 30_000,
+    },
+    async ([, work]) => {
+      await using parts = new AsyncDisposableStack();
+      const rest = await startRestServer(memoryClient());
+      parts.defer(rest.stop);
+      const ended = await runProgram(`
+      import { createCache, createLock } from "leasehold";
+      import { restClient } from "leasehold/rest";
+
+      const client = restClient(${JSON.stringify({ url: rest.url, token: rest.token })});
+      ${work};
+      const answered = performance.eventLoopUtilization();
+      process.once("exit", () => console.log(performance.eventLoopUtilization(answered).idle < 200));
+    `);
+      expect(ended).toEqual({ code: 0, stdout: "true\n", stderr: "" });
+    },
+  );
+
   test("I03 a lease that was never released does not", async () => {
     const ended = await runProgram(`
       ${setUp}
@@ -149,19 +203,36 @@ describe("J01 timers of other runtimes", () => {
     vi.stubGlobal("clearTimeout", (handle: unknown) => clear(timers.get(handle)));
   }
 
-  test.for<[what: string, wrap: (id: number) => unknown, deno: unknown]>([
+  const handles: [what: string, wrap: (id: number) => unknown, deno: unknown][] = [
     ["numbers", (id) => id, undefined],
     ["numbers, on a Deno without unrefTimer", (id) => id, {}],
     ["objects without unref", (id) => ({ id }), undefined],
-  ])("J01 %s do for a lock that is renewed", async ([, wrap, deno]) => {
+  ];
+
+  test.for(handles)("J01 %s do for a lock that is renewed", async ([, wrap, deno]) => {
     stubTimers(wrap);
     if (deno) vi.stubGlobal("Deno", deno);
-    let renewed = (): void => {};
-    const renewal = new Promise<void>((resolve) => {
-      renewed = resolve;
-    });
-    const lock = createLock(memoryClient(), { leaseMs: 1_000, observe: ({ type }) => type === "renewed" && renewed() });
-    expect(await lock.withLock("job", () => renewal.then(() => 42))).toBe(42);
+    const renewal = gate<void>();
+    const observe = ({ type }: LeaseholdEvent): unknown => type === "renewed" && renewal.open();
+    const lock = createLock(memoryClient(), { leaseMs: 1_000, observe });
+    expect(await lock.withLock("job", () => renewal.promise.then(() => 42))).toBe(42);
+  });
+
+  test.for(handles)("J01 %s do for a cache whose build is renewed", async ([, wrap, deno]) => {
+    stubTimers(wrap);
+    if (deno) vi.stubGlobal("Deno", deno);
+    const renewal = gate<void>();
+    const redis = memoryClient();
+    const client: CommandClient = {
+      async execute(command) {
+        const reply = await redis.execute(command);
+        if (verbOf(command) === "tend") renewal.open();
+        return reply;
+      },
+    };
+    const build = () => renewal.promise.then(() => 42);
+    const entry = await createCache(client).getEntry("k", { freshMs: 60_000, leaseMs: 1_000 }, build);
+    expect(entry).toMatchObject({ value: 42, status: "built", stored: true });
   });
 });
 
