@@ -219,10 +219,11 @@ describe("answers that are none", () => {
     }
   });
 
+  const tooMany: Fate = () => answer(429, "Too Many Requests", limited);
+
   test("F13 a read after a 429 asks again at once, with one request, and is served as soon as it may be", async () => {
     let isLimited = true;
-    const row = odd.find(({ title }) => title === "F13 a 429 of a proxy") as Odd;
-    const { cache, beside, sent } = overRest(() => (isLimited ? giving(row) : undefined));
+    const { cache, beside, sent } = overRest(() => (isLimited ? tooMany : undefined));
     await beside.set("k", "stored", fresh);
     const build = counted("built");
     for (const requests of [1, 2, 3]) {
@@ -233,6 +234,46 @@ describe("answers that are none", () => {
     expect(await cache.getEntry("k", fresh, build)).toMatchObject({ value: "stored", status: "hit", requests: 1 });
     expect(build.calls).toBe(3);
   });
+
+  test("F13 a 429 to a reader that waits for another's build ends its wait: it builds without Redis", async () => {
+    const { clock, cache, beside, sent } = overRest((_, place) => (place > 0 ? tooMany : undefined));
+    const theirs = gate<string>();
+    const reading = beside.getEntry("k", fresh, () => theirs.promise);
+    await settle();
+    const entry = await clock.until(cache.getEntry("k", fresh, () => "own"));
+    expect(entry).toMatchObject({ value: "own", status: "built", stored: false, requests: 2 });
+    expect(verbsOf(sent)).toEqual(["elect", "elect"]);
+    theirs.open("theirs");
+    expect(await reading).toMatchObject({ value: "theirs", stored: true });
+  });
+});
+
+describe("F12 settings that cannot be right", () => {
+  test.for([
+    ["url", { url: `rediss://default:${token}@eu.example:6379` }],
+    ["url", { url: undefined }],
+    ["token", { token: undefined }],
+    ["token", { token: `${token} and more` }],
+  ] as const)(
+    "F12 a wrong %s is refused by every call, by name, and nothing is sent or built",
+    async ([option, wrong]) => {
+      const { fetch, calls } = fetchDouble(() => answer(200, { result: null }));
+      const cache = createCache(restClient({ ...settings, ...wrong, fetch }), {}, virtualEnvironment());
+      const build = counted(value);
+      for (const call of [
+        cache.get("k", fresh, build),
+        cache.set("k", value, fresh),
+        cache.invalidate("k"),
+        cache.peek("k"),
+      ]) {
+        const { message } = await refusal(call, "config");
+        expect(message).toContain(`Cannot use ${option} as `);
+        for (const text of [token, value]) expect(message).not.toContain(text);
+      }
+      expect(build.calls).toBe(0);
+      expect(calls).toEqual([]);
+    },
+  );
 });
 
 describe("F03 a reply that is lost after the command has run", () => {
