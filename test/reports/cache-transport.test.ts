@@ -261,12 +261,12 @@ describe("F12 settings that cannot be right", () => {
       const cache = createCache(restClient({ ...settings, ...wrong, fetch }), {}, virtualEnvironment());
       const build = counted(value);
       for (const call of [
-        cache.get("k", fresh, build),
-        cache.set("k", value, fresh),
-        cache.invalidate("k"),
-        cache.peek("k"),
+        () => cache.get("k", fresh, build),
+        () => cache.set("k", value, fresh),
+        () => cache.invalidate("k"),
+        () => cache.peek("k"),
       ]) {
-        const { message } = await refusal(call, "config");
+        const { message } = await refusal(call(), "config");
         expect(message).toContain(`Cannot use ${option} as `);
         for (const text of [token, value]) expect(message).not.toContain(text);
       }
