@@ -45,7 +45,7 @@ export function replyAt(body: Body, place: number, count: number): Reply {
 export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
   const said = scrub(error, [token]);
-  if (status === 401) throw new ReplyError(said || "status 401", { code: "WRONGPASS", retryAfterMs });
+  if (status === 401) throw new ReplyError(said || "status 401", { code: "WRONGPASS" });
   if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
   if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);

@@ -133,7 +133,7 @@ export function createCache(client: CommandClient, options?: CacheOptions, envir
       const { context, doing, detach } = begin(key);
       const lives = livesOf(checkOptions(doing, options));
       const payload = await toPayload(context, key, value);
-      if (isTooLong(context, payload)) throw failure("config", "store", key, "its text is longer than maxLength");
+      if (isTooLong(context, payload)) throw failure("config", "store", key, "it is longer than maxLength");
       return storeValue(context, doing, payload, lives).finally(() => detach(doing));
     },
     async invalidate(key, options) {

@@ -126,6 +126,7 @@ export function plainError(error: unknown, isFromRedis: (error: Error) => boolea
  */
 export function scrub(text: unknown, secrets: readonly string[] = []): string {
   if (typeof text !== "string") return "";
-  const plain = text.replaceAll("\\", "");
-  return secrets.reduce((rest, secret) => rest.split(secret.slice(0, 8))[0] as string, plain).slice(0, 200);
+  return secrets
+    .reduce((rest, secret) => rest.split(secret.slice(0, 8))[0] as string, text.replace(/\\/g, ""))
+    .slice(0, 200);
 }

@@ -155,6 +155,7 @@ export function usableMs(context: LockContext, { holds, flightMs }: Grant): numb
 }
 
 function leftMs({ env, driftFactor }: LockContext, { sentAt, remainingMs: leftAtReply, leaseMs }: Word): number {
-  const bound = { elapsedMs: elapsedMs(sentAt, env.clock.now()), remainingMs: leftAtReply, leaseMs };
+  // A server whose clock stepped back says more than was asked for, until it is set right and the key ends at once.
+  const bound = { elapsedMs: elapsedMs(sentAt, env.clock.now()), remainingMs: Math.min(leftAtReply, leaseMs), leaseMs };
   return remainingMs(bound, driftFactor);
 }

@@ -50,9 +50,9 @@ export async function toPayload({ codec, prefix }: Writing, name: string, value:
   throw failure("config", "store", name, `its codec cannot write it: ${typeof value}`);
 }
 
-/** Whether a payload is longer than its codec wants to have stored. */
+/** Whether a payload is longer than its codec wants to have stored; never where that says nothing. */
 export function isTooLong({ codec, prefix }: Writing, payload: string): boolean {
-  return payload.length - prefix.length > (codec.maxLength ?? Infinity);
+  return payload.length - prefix.length > Number(codec.maxLength);
 }
 
 /** The value of a payload. @throws LockError "config" when the codec cannot read it, which it has not written */

@@ -121,6 +121,8 @@ export function serve(flight: Flight, asked: Asked, isFailing = false, but?: Rea
 /** Another builds it for longer than this reader waits. */
 function overdue({ name, waitMs }: Reader, retryAfterMs: number | undefined): Told {
   const cause = failure("contended", "get", name, "another builds it", { retryAfterMs });
-  const reason = `another builds it for longer than ${waitMs} ms`;
-  return { error: waitMs ? failure("timeout", "get", name, reason, { retryAfterMs, cause }) : cause };
+  if (waitMs === 0) return { error: cause };
+  return {
+    error: failure("timeout", "get", name, `another builds it for longer than ${waitMs} ms`, { ...cause, cause }),
+  };
 }

@@ -127,7 +127,7 @@ describe("capped", () => {
   test("refuses to set a longer one, and to cap at what is no length", async () => {
     const { cache, client } = world().process({ options });
     const error = await refusal(cache.set("k", "x".repeat(100), fresh), "config");
-    expect(error.message).toBe('Cannot store "k" as its text is longer than maxLength');
+    expect(error.message).toBe('Cannot store "k" as it is longer than maxLength');
     expect(client.sent).toEqual([]);
     for (const length of [-1, Number.NaN, undefined]) {
       expect(() => capped(textCodec, length as number)).toThrow(
