@@ -7,7 +7,7 @@ import type { CommandClient } from "../../src/command.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
-import type { Lock } from "../../src/lock-methods.ts";
+import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
@@ -90,6 +90,7 @@ describeRedis("a Redlock over five servers", () => {
         await killed.restart();
         far.roundTripMs = 0;
       }
+      await expectEnding("all at once", 8_000);
     },
   );
 
@@ -130,24 +131,29 @@ describeRedis("a Redlock over five servers", () => {
     expect((await lockError(lease.extend(), "lost")).lostBy).toBe("expired");
   });
 
-  test("with one server hanging, no acquire waits for it: the 99th of 100 to the way to the others is printed", async () => {
+  test("acquire p99 with one node hanging stays within twice the median round trip of the others", async () => {
     for (const ship of ships) ship.roundTripMs = 80;
     at(4).hang();
     try {
-      const heard = await raceWithoutOne();
-      expect(heard.size).toBe(4);
-      expect([...heard]).not.toContain("ship 5");
+      const ratios: number[] = [];
+      // What a busy machine adds to a run is not the lock's; an acquire that waits for the fifth is late in every one.
+      while (ratios.length < 3 && !ratios.some((ratio) => ratio <= 2)) {
+        const { heard, ratio } = await raceWithoutOne();
+        expect([...heard].sort()).toEqual(["ship 1", "ship 2", "ship 3", "ship 4"]);
+        ratios.push(ratio);
+      }
+      expect(Math.min(...ratios)).toBeLessThanOrEqual(2);
     } finally {
       at(4).resume();
       for (const ship of ships) ship.roundTripMs = 0;
     }
-  }, 60_000);
+  }, 120_000);
 
   /**
-   * Acquires a hundred times, and gives the servers that were heard before a lease was returned. Prints the ratio: what a
-   * busy machine adds to it is not the lock's, so nothing rests on it here.
+   * Acquires a hundred times. Gives the servers that were heard before a lease was returned, and the ratio of the 99th of
+   * these acquires to the median way to the others, which it prints as well.
    */
-  async function raceWithoutOne(): Promise<Set<string>> {
+  async function raceWithoutOne(): Promise<{ readonly heard: Set<string>; readonly ratio: number }> {
     const heard = new Set<string>();
     const observe = (event: LeaseholdEvent): void => {
       if (event.type === "acquired") for (const { label } of event.nodes) heard.add(label);
@@ -171,12 +177,13 @@ describeRedis("a Redlock over five servers", () => {
     };
     await Promise.all([0, 1, 2, 3].map(lane));
     const [p50, p99, way] = [quantile(took, 0.5), quantile(took, 0.99), quantile(ways, 0.5)];
+    const ratio = p99 / way;
     const ms = [p50, p99, way].map((value) => value.toFixed(1));
     console.log(
       `one of five servers hangs: acquire p50 ${ms[0]} ms, p99 ${ms[1]} ms; way to the others p50 ${ms[2]} ms; ` +
-        `p99 : way = ${(p99 / way).toFixed(2)}`,
+        `p99 : way = ${ratio.toFixed(2)}`,
     );
-    return heard;
+    return { heard, ratio };
   }
 
   test("a crowd has it one at a time, with growing fences, while one server after the other hangs or restarts empty", async () => {
@@ -215,29 +222,56 @@ describeRedis("a Redlock over five servers", () => {
     expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
   });
 
-  test("no key survives its lease, on a server that hung meanwhile neither", async () => {
-    const lock = createRedlock(clients, { leaseMs: 600, waitMs: 0 });
-    at(1).roundTripMs = 300;
-    at(2).hang();
-    const works = Array.from({ length: 10 }, async (_, index) => {
-      const lease = await lock.acquire(`short ${index}`);
-      if (index % 2) await lease.release();
+  /** What stands under the names that match, by when it ends. */
+  const lives = async (names: string) => {
+    const found = ships.map(async ({ direct }) => {
+      const keys = await direct.keys(`lock:{${names}}*`);
+      return Promise.all(keys.map(async (key) => ({ key, left: await direct.pttl(key) })));
     });
-    await Promise.all(works.map((work) => work.catch(() => {})));
-    at(2).resume(); // what it was sent meanwhile lands now
-    at(1).roundTripMs = 0;
-    const ended = performance.now() + 600 + 400;
-    const left = async () => (await Promise.all(ships.map(({ direct }) => direct.keys("lock:{short*")))).flat();
-    const locks = async () => (await left()).filter((key) => !/:fence$|:void:/.test(key));
-    while (performance.now() < ended) {
-      for (const [ship, keys] of (
-        await Promise.all(ships.map(async (one) => [one, await locks()] as const))
-      ).values()) {
-        for (const key of keys) expect(await ship.direct.pttl(key)).not.toBe(-1);
-      }
+    return (await Promise.all(found)).flat();
+  };
+
+  /** Watches what is under these names: every key has an end, a lock's is a lease away at most, and then none is left. */
+  async function expectEnding(names: string, leaseMs: number): Promise<void> {
+    const locksLeft = async (): Promise<number> => {
+      const found = await lives(names);
+      for (const { key, left } of found) expect(left, key).not.toBe(-1);
+      const locks = found.filter(({ key }) => key.endsWith("}")); // fences and tombstones have a suffix
+      for (const { key, left } of locks) expect(left, key).toBeLessThanOrEqual(leaseMs);
+      return locks.length;
+    };
+    const began = performance.now();
+    const watched = (): number => performance.now() - began;
+    while (watched() < 500) {
+      await locksLeft(); // a request that was under way as the troubles ended may land
       await sleep(50);
     }
-    expect(await locks()).toEqual([]);
+    while ((await locksLeft()) && watched() < leaseMs + 5_000) await sleep(50);
+    expect(await locksLeft()).toBe(0);
+  }
+
+  test.for<[string, (options: LockOptions) => Lock[]]>([
+    ["createRedlock()", (options) => [createRedlock(clients, options)]],
+    ["createLock() on each of them", (options) => clients.map((client) => createLock(client, options))],
+  ])("no key of %s survives its lease, on a server that hung meanwhile neither", async ([, build]) => {
+    const leaseMs = 600;
+    const locks = build({ leaseMs, waitMs: 0 });
+    at(1).roundTripMs = 300;
+    at(2).hang();
+    let granted = 0;
+    try {
+      const works = Array.from({ length: 10 }, async (_, index) => {
+        const lease = await locks[index % locks.length]?.acquire(`short ${index}`);
+        granted += 1;
+        if (index % 2) await lease?.release();
+      });
+      await Promise.all(works.map((work) => work.catch(() => {})));
+    } finally {
+      at(2).resume(); // what it was sent meanwhile lands now
+      at(1).roundTripMs = 0;
+    }
+    expect(granted).toBeGreaterThan(0);
+    await expectEnding("short*", leaseMs);
   });
 });
 
