@@ -116,13 +116,17 @@ const proposal = fc.oneof(
   fc.constantFrom(-1, 0, 1, 1_000).map((above) => ({ above })),
 );
 
-const acquire = fc.tuple(name, token, leaseMs, proposal).map(([keys, owner, life, proposed]) =>
-  step(["acquire", keys.lock, owner, life, proposed], async (client, serverUs) => {
+// How long a server must be up to grant; none of the two is for an hour.
+const leastUptimeMs = fc.constantFrom(undefined, 0, hourMs);
+
+const acquire = fc.tuple(name, token, leaseMs, proposal, leastUptimeMs).map(([keys, owner, life, proposed, uptime]) =>
+  step(["acquire", keys.lock, owner, life, proposed, uptime], async (client, serverUs) => {
     const lockKeys = [keys.lock, keys.fence, keys.tombstone(owner)];
     if (proposed === undefined) return call(client, acquireScript, lockKeys, [owner, life]);
     const fence =
       "ms" in proposed ? serverUs + proposed.ms * 1_000 : (await counterOf(client, keys.fence)) + proposed.above;
-    return call(client, proposeScript, lockKeys, [owner, life, fence]);
+    const args = uptime === undefined ? [owner, life, fence] : [owner, life, fence, uptime];
+    return call(client, proposeScript, lockKeys, args);
   }),
 );
 

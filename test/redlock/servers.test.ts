@@ -4,6 +4,7 @@ import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { restClient } from "../../adapters/rest.ts";
 import type { CommandClient } from "../../src/command.ts";
+import { isLockError } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
@@ -129,6 +130,45 @@ describeRedis("a Redlock over five servers", () => {
     expect((await tokens(lease.key)).map((token) => token === lease.token)).toEqual([false, false, true, true, true]);
     await at(2).direct.flushall();
     expect((await lockError(lease.extend(), "lost")).lostBy).toBe("expired");
+  });
+
+  describe("with quarantineMs", () => {
+    const options = { quarantineMs: 1_000, leaseMs: 1_000 };
+    const restart = (...places: number[]) =>
+      Promise.all(
+        places.map(async (place) => {
+          await at(place).kill();
+          await at(place).restart();
+        }),
+      );
+
+    test("a server that restarts empty says quarantined, and grants once it is up for longer than any lease", async () => {
+      const lock = createRedlock(clients, { ...options, quorum: 5, waitMs: 30_000 }, patient);
+      await (await lock.acquire("forgotten")).release(); // by now all are up for long enough
+      let refusal: unknown;
+      for (let tries = 0; tries < 3 && !refusal; tries += 1) {
+        await restart(0);
+        const trying = lock.acquire("forgotten", { waitMs: 0 }); // a busy machine may come to it too late
+        refusal = await trying.then(async (lease) => void (await lease.release())).catch((error: unknown) => error);
+      }
+      expect(refusal).toMatchObject({ code: "unavailable" });
+      const nodes = isLockError(refusal) ? refusal.nodes : undefined;
+      const quarantined = nodes?.filter(({ outcome }) => outcome === "quarantined");
+      expect(quarantined?.map(({ label }) => label)).toEqual(["ship 1"]);
+      await (await lock.acquire("forgotten")).release();
+      const [seconds] = /(?<=uptime_in_seconds:)\d+/.exec(await at(0).direct.info("server")) ?? [];
+      expect(Number(seconds)).toBeGreaterThan(2); // a lease, 1 % of it and a second, in whole ones
+    }, 60_000);
+
+    test("a lease that a majority forgets is not given to another before it is over", async () => {
+      const lock = createRedlock(clients, { ...options, waitMs: 30_000 }, patient);
+      const lease = await lock.acquire("kept");
+      await restart(0, 1, 2);
+      const next = await lock.acquire("kept");
+      expect(lease.remaining()).toBe(0);
+      expect(next.fence).toBeGreaterThan(lease.fence);
+      await next.release();
+    }, 60_000);
   });
 
   test("acquire p99 with one node hanging stays within twice the median round trip of the others", async () => {
