@@ -2,16 +2,22 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restClient } from "../../adapters/rest.ts";
+import { type Cache, createCache } from "../../src/cache.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { CommandClient } from "../../src/command.ts";
 import { isLockError } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
+import { fencedSet } from "../../src/fence.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
+import { commitScript } from "../../src/scripts/commit.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
+import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { lockError, shortened } from "../support/one-redis.ts";
@@ -349,6 +355,11 @@ describeRedis("writes that land late, kept by a proxy and delivered after the re
   const key = "lock:{job}";
   const standing = () => Promise.all(servers.map((redis) => redis.get(key)));
   const deliver = async () => (await Promise.all(proxies.map((proxy) => proxy.deliver()))).flat();
+  /** The first server and the proxy before it, for what is written on one Redis: late through the proxy, in time without. */
+  const first = () => {
+    const [server = expect.fail(), proxy = expect.fail(), late = expect.fail()] = [servers[0], proxies[0], clients[0]];
+    return { server, proxy, late, inTime: ioredisClient(server) };
+  };
 
   describe.for<[string, () => { lock: Lock; affected: readonly number[] }]>([
     [
@@ -399,6 +410,52 @@ describeRedis("writes that land late, kept by a proxy and delivered after the re
       expect(new Set(now)).toEqual(new Set([next.token]));
       expect(await next.release()).toBe("released");
     });
+
+    test("a fencedSet() that lands after that of the next holder is refused", async () => {
+      const { lock } = build();
+      const { server, proxy, late, inTime } = first();
+      const lease = await lock.acquire("job");
+      proxy.holdBack(mark(fencedSetScript));
+      let timeUp = (): void => {};
+      const after: Clock["after"] = (_, __, callback) => {
+        timeUp = callback;
+        return () => {};
+      };
+      const environment = { ...patient, clock: { ...patient.clock, after } };
+      const writing = fencedSet(late, { key: "work", value: "late", fence: lease.fence }, environment);
+      await expect.poll(() => proxy.kept, { timeout: 10_000 }).toBe(1);
+      timeUp();
+      await lockError(writing, "unavailable");
+      await lease.release();
+      const next = await lock.acquire("job");
+      expect(await fencedSet(inTime, { key: "work", value: "next", fence: next.fence })).toBe(true);
+      expect(await deliver()).toEqual(['{"result":0}']);
+      expect(await server.get("work")).toBe("next");
+      await next.release();
+    });
+  });
+
+  test.for<[string, (cache: Cache) => Promise<unknown>]>([
+    ["another has set", (cache) => cache.set("page", "next", { freshMs: 60_000 })],
+    [
+      "another has built after an invalidation",
+      async (cache) => {
+        await cache.invalidate("page");
+        await cache.get("page", { freshMs: 60_000 }, () => "next");
+      },
+    ],
+  ])("a commit of a cached value that lands when %s is refused", async ([, write]) => {
+    const { proxy, late, inTime } = first();
+    const [old, next] = [createCache(late), createCache(inTime)];
+    proxy.holdBack(mark(commitScript));
+    const building = old.get("page", { freshMs: 60_000 }, () => "late");
+    await expect.poll(() => proxy.kept, { timeout: 10_000 }).toBeGreaterThan(0);
+    proxy.holdBack(undefined);
+    await write(next);
+    for (const reply of await deliver()) expect(reply).toMatch(/superseded|invalidated/);
+    expect((await next.peek("page"))?.value).toBe("next");
+    await building; // which tries a second time, and is refused as well
+    expect((await next.peek("page"))?.value).toBe("next");
   });
 
   test("an acquire of a straggler that lands after a clean release of the others is refused", async () => {
