@@ -58,16 +58,22 @@ describe("A03 an acquire that times out here and is granted there", () => {
 });
 
 test("A06 contention, outage, time-out, abort and loss have codes of their own", async () => {
-  const codeOf = async (options: RedlockOptions, fault: typeof reset | undefined, signal?: AbortSignal) => {
+  const acquiring = async (options: RedlockOptions, fault: typeof reset | undefined, signal?: AbortSignal) => {
     const { lock, clock, run } = world(3, options, () => fault);
     await run("SET", key, "theirs", "PX", 60_000);
-    const error: unknown = await clock.until(lock.acquire("job", { signal }).catch((caught: unknown) => caught));
-    return isLockError(error) ? error.code : error;
+    return clock.until(lock.acquire("job", { signal }));
   };
-  expect(await codeOf({ waitMs: 0 }, undefined)).toBe("contended");
-  expect(await codeOf({ waitMs: 500 }, undefined)).toBe("timeout");
-  expect(await codeOf({ waitMs: 500 }, reset)).toBe("unavailable");
-  expect(await codeOf({}, undefined, AbortSignal.abort())).toBe("aborted");
+  await lockError(acquiring({ waitMs: 0 }, undefined), "contended");
+  const { cause } = await lockError(acquiring({ waitMs: 500 }, undefined), "timeout");
+  expect(isLockError(cause, "contended")).toBe(true);
+  await lockError(acquiring({ waitMs: 500 }, reset), "unavailable");
+  await lockError(acquiring({}, undefined, AbortSignal.abort()), "aborted");
+
+  const { lock, clock, run } = world(3);
+  const lease = await lock.acquire("job");
+  await clock.advance(1); // the straggler has granted as well
+  await run("SET", key, "theirs", "PX", 60_000);
+  expect((await lockError(clock.until(lease.extend()), "lost")).lostBy).toBe("stolen");
 });
 
 test("A07 the wait does not depend on the lease, and the lease counts from the grant", async () => {
@@ -85,8 +91,8 @@ test("A07 the wait does not depend on the lease, and the lease counts from the g
 
 describe("A08 waiting can be ended", () => {
   test("A08 by an abort while contended, at once; no try follows, and no timer or listener is left", async () => {
-    const { lock, other, clock, sentOf } = world(3);
-    await other.acquire("job", { leaseMs: 60_000 });
+    const { lock, clock, sentOf, run } = world(3);
+    await run("SET", key, "theirs", "PX", 60_000);
     const { controller, listeners } = countingSignal();
     const waiting = lockError(lock.acquire("job", { signal: controller.signal }), "aborted");
     await clock.advance(50);
@@ -94,6 +100,7 @@ describe("A08 waiting can be ended", () => {
     controller.abort();
     await clock.until(waiting);
     expect(clock.monotonic - began).toBeLessThanOrEqual(20);
+    expect(clock.pending).toEqual([]);
     await clock.advance(30_000);
     expect(sentOf("acquire")).toHaveLength(sent);
     expect(listeners()).toBe(0);
