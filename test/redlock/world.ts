@@ -7,8 +7,9 @@
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
-import type { LeaseholdEvent } from "../../src/events.ts";
-import type { Lock } from "../../src/lock-methods.ts";
+import type { LeaseholdEvent, Observer } from "../../src/events.ts";
+import { createLock } from "../../src/lock.ts";
+import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { createRedlock, type RedlockOptions } from "../../src/redlock.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { type Fault, faultyClient } from "../support/faulty-client.ts";
@@ -41,12 +42,31 @@ export interface World {
   /** What the lock has sent of a verb, to all nodes or to one. */
   sentOf(verb: Verb, node?: number): World["sent"];
   types(): string[];
+  /** The verbs that were sent to each node, in order. */
+  verbs(): Verb[][];
 }
 
-export function world(
+/** Which fault a command meets on its way. */
+export type FaultOf = (sent: OnItsWay) => Fault | undefined;
+
+export function world(count: number, options: RedlockOptions = {}, fault?: FaultOf): World {
+  return around(count, (clients, env, observe) => createRedlock(clients, { observe, ...options }, env), fault);
+}
+
+/** Each kind of lock in a world of its own, for what both must keep to. */
+export const bothLocks: readonly [name: string, build: (options?: LockOptions, fault?: FaultOf) => World][] = [
+  [
+    "createLock()",
+    (options, fault) =>
+      around(1, ([client], env, observe) => createLock(client as CommandClient, { observe, ...options }, env), fault),
+  ],
+  ["createRedlock() over 3", (options, fault) => world(3, options, fault)],
+];
+
+function around(
   count: number,
-  options: RedlockOptions = {},
-  fault: (sent: OnItsWay) => Fault | undefined = () => undefined,
+  create: (clients: readonly CommandClient[], env: Environment, observe: Observer) => Lock,
+  fault: FaultOf = () => undefined,
 ): World {
   const env = virtualEnvironment();
   const { clock } = env;
@@ -70,10 +90,11 @@ export function world(
     sent,
     sentOf,
     events,
-    lock: createRedlock(clients, { observe: (event) => void events.push(event), ...options }, env),
+    lock: create(clients, env, (event) => void events.push(event)),
     other: createRedlock(nodes, {}, { ...env, random: seededRandom(2) }),
     run: (...command) => Promise.all(nodes.map((node) => node.execute(command))),
     types: () => events.map(({ type }) => type),
+    verbs: () => nodes.map((_, node) => sent.filter((one) => one.node === node).map(({ verb }) => verb)),
   };
 }
 

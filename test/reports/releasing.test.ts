@@ -11,10 +11,10 @@ import { type CommandClient, type Reply, ReplyError } from "../../src/command.ts
 import type { LockError } from "../../src/errors.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
+import { bothLocks, key } from "../redlock/world.ts";
 import { answer, fetchDouble } from "../support/fetch-double.ts";
 import { lockError, oneRedis } from "../support/one-redis.ts";
-
-const key = "lock:{job}";
+import { settle } from "../support/virtual-clock.ts";
 
 describe("C01 the release of a lease that is over", () => {
   test("C01 says expired, with one request and no wait", async () => {
@@ -59,60 +59,72 @@ test.for([[{ fail: new Error("ECONNRESET") }], [{ lose: "request" }]] as const)(
   },
 );
 
-describe("C03 what the task came to is never hidden by the release", () => {
-  const broken = { release: [{ fail: new Error("ECONNRESET") }, { fail: new Error("ECONNRESET") }] };
+describe.for(bothLocks)("C03 what the task came to is never hidden by the release: %s", ([, build]) => {
+  const broken = () =>
+    build({}, ({ verb, place }) => (verb === "release" && place < 2 ? { fail: new Error("ECONNRESET") } : undefined));
 
   test("C03 the task's error is thrown as it is, and the release's goes to the observer", async () => {
-    const { lock, events } = oneRedis({}, broken);
+    const { lock, clock, events, nodes } = broken();
     const mine = new Error("mine");
-    await expect(lock.withLock("job", () => Promise.reject(mine))).rejects.toBe(mine);
+    await expect(clock.until(lock.withLock("job", () => Promise.reject(mine)))).rejects.toBe(mine);
     const failure = events.find(({ type }) => type === "release-failed");
-    expect(failure).toMatchObject({ code: "unavailable", nodes: [{ reason: "ECONNRESET" }] });
+    expect(failure).toMatchObject({ code: "unavailable", nodes: nodes.map(() => ({ reason: "ECONNRESET" })) });
   });
 
   test("C03 the task's value is given, and the release's error goes to the observer", async () => {
-    const { lock, events } = oneRedis({}, broken);
-    expect(await lock.withLock("job", () => 42)).toBe(42);
-    expect(events.some(({ type }) => type === "release-failed")).toBe(true);
+    const { lock, clock, types } = broken();
+    expect(await clock.until(lock.withLock("job", () => 42))).toBe(42);
+    expect(types()).toContain("release-failed");
   });
 
-  test.for<[what: string, task: () => unknown]>([
+  const mine = new Error("mine");
+  test.for<[what: string, task: () => unknown, outcome: object]>([
     [
       "throws at once",
       () => {
-        throw new Error("mine");
+        throw mine;
       },
+      { status: "rejected", reason: mine },
     ],
-    ["returns no promise", () => 42],
-  ])("C03 a task that %s leaves the lock free", async ([, task]) => {
-    const { lock, run } = oneRedis();
-    await lock.withLock("job", task).catch(() => {});
-    expect(await run("EXISTS", key)).toBe(0);
+    ["returns no promise", () => 42, { status: "fulfilled", value: 42 }],
+  ])("C03 a task that %s leaves the lock free", async ([, task, outcome]) => {
+    const { lock, clock, run, nodes } = build();
+    expect(await clock.until(Promise.allSettled([lock.withLock("job", task)]))).toEqual([outcome]);
+    await settle(); // a round is over before all have answered
+    expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
   });
 });
 
-describe("C04 a server that refuses the delete", () => {
+describe.for(bothLocks)("C04 a server that refuses the delete: %s", ([, build]) => {
+  const refusing = (message: string, times: number) =>
+    build({ leaseMs: 1_000 }, ({ verb, place }) =>
+      verb === "release" && place < times ? { fail: new ReplyError(message) } : undefined,
+    );
+
   test.for([
     ["MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", "unavailable"],
     ["READONLY You can't write against a read only replica.", "unavailable"],
     ["NOPERM this user has no permissions to run the 'del' command", "config"],
   ] as const)("C04 %s is told, and never taken for an expiry", async ([message, code]) => {
-    const { lock, clock, run, events } = oneRedis({ leaseMs: 1_000 }, { release: [{ fail: new ReplyError(message) }] });
+    const { lock, clock, run, events, types, nodes } = refusing(message, 1);
     const lease = await lock.acquire("job");
-    const error = await lockError(lease.release(), code);
+    await settle(); // so that the key is on all
+    const error = await lockError(clock.until(lease.release()), code);
     expect(error.cause).toMatchObject({ code: message.split(" ")[0], message });
+    expect(error.nodes).toMatchObject(nodes.map(() => ({ outcome: "no-vote", reason: message })));
     expect(events.at(-1)).toMatchObject({ type: "release-failed", code });
+    expect(types()).not.toContain("released");
+    expect(await run("EXISTS", key)).toEqual(nodes.map(() => 1));
     await clock.advance(1_001);
-    expect(await run("EXISTS", key)).toBe(0);
+    expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
   });
 
   test("C04 nothing renews after it", async () => {
-    const refused = { fail: new ReplyError("MISCONF Redis is configured to save RDB snapshots") };
-    const { lock, clock, run, verbs } = oneRedis({ leaseMs: 1_000 }, { release: [refused, refused] });
-    await lock.withLock("job", () => 42);
+    const { lock, clock, run, nodes, verbs } = refusing("MISCONF Redis is configured to save RDB snapshots", 2);
+    await clock.until(lock.withLock("job", () => 42));
     await clock.advance(1_001);
-    expect(verbs()).toEqual(["acquire", "release", "release"]);
-    expect(await run("EXISTS", key)).toBe(0);
+    expect(verbs()).toEqual(nodes.map(() => ["acquire", "release", "release"]));
+    expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
   });
 });
 

@@ -3,13 +3,16 @@
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
+import type { LeaseholdEvent } from "../../src/events.ts";
 import type { Lease } from "../../src/lease.ts";
 import { createLock } from "../../src/lock.ts";
+import type { Lock } from "../../src/lock-methods.ts";
+import { createRedlock } from "../../src/redlock.ts";
+import { bothLocks, key } from "../redlock/world.ts";
 import { forever, lasting, lockError, type OneRedis, oneRedis, verbOf } from "../support/one-redis.ts";
 import { runProgram } from "../support/program.ts";
 import { settle } from "../support/virtual-clock.ts";
 
-const key = "lock:{job}";
 const count = ({ events }: OneRedis, wanted: string): number => events.filter(({ type }) => type === wanted).length;
 const extendsOf = ({ verbs }: OneRedis): number => verbs().filter((verb) => verb === "extend").length;
 
@@ -60,41 +63,43 @@ test("B02 a loss that nobody listens for ends no process, and withLock() rejects
   expect(ended).toEqual({ code: 0, stdout: "lost lost\nlost\n", stderr: "" });
 }, 30_000);
 
-describe("B04 nothing renews after the release", () => {
+describe.for(bothLocks)("B04 nothing renews after the release: %s", ([, build]) => {
   test("B04 although a renewal was under way, and is answered after it", async () => {
-    const world = oneRedis({ leaseMs: 10_000 }, { extend: [{ requestMs: 50, replyMs: 50 }] });
+    const world = build({ leaseMs: 10_000 }, ({ verb, node }) =>
+      verb === "extend" ? { requestMs: 50, replyMs: 50 * (node + 1) } : undefined,
+    );
+    const { clock, sent, sentOf } = world;
     let end = (): void => {};
     const running = world.lock.withLock("job", () => new Promise<void>((resolve) => (end = resolve)));
-    while (extendsOf(world) === 0) await world.clock.advance(10);
+    while (sentOf("extend").length === 0) await clock.advance(10);
     end();
-    await world.clock.until(running);
-    const sent = world.client.sent.length;
-    await world.clock.advance(10 * 5_000);
-    expect(world.client.sent).toHaveLength(sent);
-    expect(world.clock.pending).toEqual([]);
+    await clock.until(running);
+    const before = sent.length;
+    await clock.advance(200); // by now it is answered
+    expect(clock.pending).toEqual([]);
+    await clock.advance(10 * 5_000);
+    expect(sent).toHaveLength(before);
   });
 
   test("B04 although the abort came between the grant and the first timer", async () => {
     const controller = new AbortController();
-    const world = oneRedis({ leaseMs: 10_000 }, { acquire: [{ replyMs: 10 }] });
-    const running = world.lock.withLock("job", { signal: controller.signal }, async ({ signal }) => {
+    const observe = ({ type }: LeaseholdEvent): void => void (type === "acquired" && controller.abort("enough"));
+    const { lock, clock, run, sentOf, nodes } = build({ leaseMs: 10_000, observe });
+    const running = lock.withLock("job", { signal: controller.signal }, async ({ signal }) => {
       signal.throwIfAborted();
     });
-    running.catch(() => {});
-    await world.clock.advance(9);
-    void world.clock.advance(1).then(() => controller.abort());
-    await world.clock.until(running).catch(() => {});
-    await world.clock.advance(50_000);
-    expect(extendsOf(world)).toBe(0);
-    expect(world.clock.pending).toEqual([]);
-    expect(await world.run("EXISTS", key)).toBe(0);
+    await expect(clock.until(running)).rejects.toBe("enough");
+    expect(clock.pending).toEqual([]);
+    await clock.advance(50_000);
+    expect(sentOf("extend")).toEqual([]);
+    expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
   });
 
   test("B04 and a lock taken again at once has one renewal, not two", async () => {
-    const world = oneRedis({ leaseMs: 10_000 });
-    await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 1_000)));
-    await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 40_000)));
-    expect(extendsOf(world)).toBeLessThanOrEqual(9); // one each 4.5 to 5 s
+    const { lock, clock, sentOf } = build({ leaseMs: 10_000 });
+    await clock.until(lock.withLock("job", () => lasting(clock, 1_000)));
+    await clock.until(lock.withLock("job", () => lasting(clock, 40_000)));
+    expect(sentOf("extend", 0).length).toBeLessThanOrEqual(9); // one each 4.5 to 5 s
   });
 });
 
@@ -155,21 +160,24 @@ describe("B06 one failed renewal is not the end", () => {
   });
 });
 
-test("B07 a process that was blocked past its lease knows at once, before any timer has run", async () => {
-  const world = oneRedis({ leaseMs: 200 });
-  const { clock } = world;
-  const seen: unknown[] = [];
-  const running = world.lock.withLock("job", (lease) => {
-    clock.freeze(400);
-    seen.push(lease.remaining(), lease.signal.aborted);
-    lease.assertHeld();
-  });
-  const began = clock.monotonic;
-  await lockError(clock.until(running), "lost");
-  expect(seen).toEqual([0, true]);
-  expect(clock.monotonic - began).toBeLessThan(500);
-  expect(world.verbs()).toEqual(["acquire", "release"]);
-});
+test.for(bothLocks)(
+  "B07 a process that was blocked past its lease knows at once, before any timer has run, and lets go once: %s",
+  async ([, build]) => {
+    const { lock, clock, nodes, verbs } = build({ leaseMs: 200 });
+    const seen: unknown[] = [];
+    let thawed = 0;
+    const running = lock.withLock("job", (lease) => {
+      clock.freeze(400);
+      thawed = clock.monotonic;
+      seen.push(lease.remaining(), lease.signal.aborted);
+      lease.assertHeld();
+    });
+    const { lostBy } = await lockError(clock.until(running), "lost");
+    expect([...seen, lostBy]).toEqual([0, true, "expired"]);
+    expect(clock.monotonic - thawed).toBeLessThan(100);
+    expect(verbs()).toEqual(nodes.map(() => ["acquire", "release"]));
+  },
+);
 
 describe("B08 the deadline counts from the request that was answered", () => {
   test("B08 not from the first try of a long wait", async () => {
@@ -237,21 +245,23 @@ describe("B11 extend sets, and neither adds nor shortens", () => {
   });
 });
 
-test("B12 a task that hangs holds no longer than maxHoldMs and one lease", async () => {
-  const world = oneRedis({ leaseMs: 1_000 });
+test.for(bothLocks)("B12 a task that hangs holds no longer than maxHoldMs and one lease: %s", async ([, build]) => {
+  const { lock, clock, nodes, run, sentOf } = build({ leaseMs: 1_000 });
   let lease: Lease | undefined;
-  const began = world.clock.monotonic;
-  const running = world.lock.withLock("job", { maxHoldMs: 5_000 }, (held) => {
+  const began = clock.monotonic;
+  const running = lock.withLock("job", { maxHoldMs: 5_000 }, (held) => {
     lease = held;
     return forever();
   });
-  await lockError(world.clock.until(running), "lost");
-  expect(world.clock.monotonic - began).toBe(5_000);
+  const { lostBy } = await lockError(clock.until(running), "lost");
+  expect(lostBy).toBe("maxHold");
+  expect(clock.monotonic - began).toBe(5_000);
   expect(lease?.signal.reason).toMatchObject({ code: "lost", lostBy: "maxHold" });
-  const renewed = extendsOf(world);
-  await world.clock.advance(1_001);
-  expect(extendsOf(world)).toBe(renewed);
-  expect(await world.run("EXISTS", key)).toBe(0);
+  const renewed = sentOf("extend").length;
+  expect(renewed).toBeGreaterThan(0);
+  await clock.advance(1_001);
+  expect(sentOf("extend")).toHaveLength(renewed);
+  expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
 });
 
 test("B13 after an outage of two leases there was one loss; nothing renews, and a new acquire works", async () => {
@@ -277,21 +287,31 @@ describe("B14 a lease of 90 days", () => {
   const leaseMs = 90 * 86_400_000;
   afterEach(() => vi.restoreAllMocks());
 
-  test("B14 is not renewed in its first ten seconds, and half-way through", async () => {
-    const world = oneRedis({ leaseMs });
-    const running = world.lock.withLock("job", () => lasting(world.clock, leaseMs));
-    await world.clock.advance(10_000);
-    expect(extendsOf(world)).toBe(0);
-    await world.clock.until(running, 2 * leaseMs);
-    expect(extendsOf(world)).toBe(2);
+  test.for(bothLocks)("B14 is not renewed in its first ten seconds, and half-way through: %s", async ([, build]) => {
+    const { lock, clock, sentOf } = build({ leaseMs });
+    const running = lock.withLock("job", () => lasting(clock, leaseMs));
+    await clock.advance(10_000);
+    expect(sentOf("extend")).toEqual([]);
+    await clock.until(running, 2 * leaseMs);
+    expect(sentOf("extend", 0)).toHaveLength(2);
   });
 
-  test("B14 sets no timer that the runtime cannot hold", async () => {
+  test.for<[string, () => Lock]>([
+    ["createLock()", () => createLock(memoryClient(), { leaseMs })],
+    [
+      "createRedlock() over 3",
+      () =>
+        createRedlock(
+          [1, 2, 3].map(() => memoryClient()),
+          { leaseMs },
+        ),
+    ],
+  ])("B14 sets no timer that the runtime cannot hold: %s", async ([, create]) => {
     const timers = vi.spyOn(globalThis, "setTimeout");
     const warnings: Error[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning);
     process.on("warning", onWarning);
-    const lock = createLock(memoryClient(), { leaseMs });
+    const lock = create();
     await lock.withLock("job", async (lease) => {
       await lease.extend();
       await settle();
