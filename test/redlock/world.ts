@@ -5,6 +5,7 @@
  * @module
  */
 import { memoryClient } from "../../adapters/memory/index.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { LeaseholdEvent, Observer } from "../../src/events.ts";
@@ -44,6 +45,8 @@ export interface World {
   types(): string[];
   /** The verbs that were sent to each node, in order. */
   verbs(): Verb[][];
+  /** Steps the wall clock of the lock's own machine: those of the nodes stay. */
+  stepWall(ms: number): void;
 }
 
 /** Which fault a command meets on its way. */
@@ -70,6 +73,9 @@ function around(
 ): World {
   const env = virtualEnvironment();
   const { clock } = env;
+  let steppedMs = 0;
+  const now: Clock["now"] = () => ({ monotonic: clock.monotonic, wall: clock.wall + steppedMs });
+  const own: Environment = { ...env, clock: { now, after: clock.after.bind(clock) } };
   const nodes = Array.from({ length: count }, () => memoryClient({}, env));
   const sent: World["sent"] = [];
   const events: LeaseholdEvent[] = [];
@@ -90,11 +96,14 @@ function around(
     sent,
     sentOf,
     events,
-    lock: create(clients, env, (event) => void events.push(event)),
+    lock: create(clients, own, (event) => void events.push(event)),
     other: createRedlock(nodes, {}, { ...env, random: seededRandom(2) }),
     run: (...command) => Promise.all(nodes.map((node) => node.execute(command))),
     types: () => events.map(({ type }) => type),
     verbs: () => nodes.map((_, node) => sent.filter((one) => one.node === node).map(({ verb }) => verb)),
+    stepWall(ms) {
+      steppedMs += ms;
+    },
   };
 }
 

@@ -7,7 +7,7 @@ import { ReplyError } from "../../src/command.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import type { Lease } from "../../src/lease.ts";
 import { createRedlock } from "../../src/redlock.ts";
-import { key, tokenOf, world } from "../redlock/world.ts";
+import { bothLocks, key, tokenOf, world } from "../redlock/world.ts";
 import { type Fault, faultyClient } from "../support/faulty-client.ts";
 import { lasting, lockError } from "../support/one-redis.ts";
 import { seededRandom, virtualEnvironment } from "../support/virtual-clock.ts";
@@ -90,7 +90,7 @@ describe("D06 split votes", () => {
   ])(
     "D06 with %i nodes and as many clients in step someone wins within 10 rounds, and never two",
     async ([count = 0]) => {
-      const [runs, won] = [500, { early: 0, split: 0 }];
+      const [runs, won] = [1_000, { early: 0, split: 0 }];
       for (let seed = 1; seed <= runs; seed += 1) {
         const env = virtualEnvironment(seed);
         const { clock } = env;
@@ -188,6 +188,22 @@ describe("D08 the wall clock jumps", () => {
       expect(clock.monotonic - began).toBe(2_000);
     },
   );
+
+  test.for(bothLocks)("D08 backwards by an hour within a task: it is renewed as ever: %s", async ([, build]) => {
+    const renewedAt = async (stepMs: number) => {
+      const { lock, clock, sentOf, nodes, stepWall } = build({ leaseMs: 10_000 });
+      const task = async (): Promise<void> => {
+        await lasting(clock, 7_000); // between two renewals
+        stepWall(stepMs);
+        await lasting(clock, 53_000);
+      };
+      await clock.until(lock.withLock("job", task));
+      return nodes.map((_, node) => sentOf("extend", node).map(({ at }) => at));
+    };
+    const calm = await renewedAt(0);
+    for (const times of calm) expect(times.length).toBeGreaterThan(10);
+    expect(await renewedAt(-3_600_000)).toEqual(calm);
+  });
 
   test("D08 backwards between two holders: the next fence is above all the same", async () => {
     const { lock, clock, other } = world(3);
