@@ -26,6 +26,7 @@ import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import { inspectLock } from "../../src/inspect.ts";
+import { lockKeys } from "../../src/keys.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { lockError, shortened } from "../support/one-redis.ts";
@@ -146,6 +147,16 @@ function acquireTests({ subject, settled, everywhere }: Context): void {
     const next = await settled(other.acquire(name, { waitMs: 0 }));
     expect(next.fence).toBeGreaterThan(lease.fence);
     await settled(next.release());
+  });
+
+  test("L03 acquire() of a name whose fences would no longer be exact is refused each time, and leaves nothing held", async () => {
+    const name = fresh();
+    const { lock, fence } = lockKeys("lock", name);
+    await everywhere("SET", fence, "9007199254740992"); // 2 ** 53: the next one is the same to a double
+    for (let i = 0; i < 2; i += 1) {
+      await lockError(settled(subject().createLock().acquire(name, { waitMs: 0 })), "config");
+      for (const reply of await everywhere("EXISTS", lock)) expect(reply).toBe(0);
+    }
   });
 
   test("acquire() waits for a holder to let go", async () => {

@@ -156,18 +156,6 @@ describeRedis("on a real Redis", () => {
   beforeEach(() => redis.flushall());
   afterAll(() => closing.disposeAsync());
 
-  test.for(["ioredis", "REST"])(
-    "L03 two acquisitions past 2^53 over %s end in config, never in one number twice",
-    async (name) => {
-      const client = clients[name] ?? expect.fail();
-      await redis.set(fenceKey, "9007199254740992");
-      for (let i = 0; i < 2; i += 1) {
-        await lockError(createLock(client).acquire("job", { waitMs: 0 }), "config");
-        expect(await redis.exists(key)).toBe(0);
-      }
-    },
-  );
-
   test.for(["ioredis", "REST"])("L04 a holder that was paused past its lease is refused over %s", async (name) => {
     const client = clients[name] ?? expect.fail();
     const lock = createLock(client);
