@@ -47,6 +47,8 @@ export interface World {
   verbs(): Verb[][];
   /** Steps the wall clock of the lock's own machine: those of the nodes stay. */
   stepWall(ms: number): void;
+  /** Steps the wall clocks of all nodes: that of the lock's own machine stays. */
+  stepNodes(ms: number): void;
 }
 
 /** Which fault a command meets on its way. */
@@ -75,8 +77,11 @@ function around(
   const { clock } = env;
   let steppedMs = 0;
   const now: Clock["now"] = () => ({ monotonic: clock.monotonic, wall: clock.wall + steppedMs });
-  const own: Environment = { ...env, clock: { now, after: clock.after.bind(clock) } };
-  const nodes = Array.from({ length: count }, () => memoryClient({}, env));
+  const after = clock.after.bind(clock);
+  const own: Environment = { ...env, clock: { now, after } };
+  let nodesSteppedMs = 0;
+  const nodesNow: Clock["now"] = () => ({ monotonic: clock.monotonic, wall: clock.wall + nodesSteppedMs });
+  const nodes = Array.from({ length: count }, () => memoryClient({}, { ...env, clock: { now: nodesNow, after } }));
   const sent: World["sent"] = [];
   const events: LeaseholdEvent[] = [];
   const sentOf = (verb: Verb, node?: number): World["sent"] =>
@@ -103,6 +108,9 @@ function around(
     verbs: () => nodes.map((_, node) => sent.filter((one) => one.node === node).map(({ verb }) => verb)),
     stepWall(ms) {
       steppedMs += ms;
+    },
+    stepNodes(ms) {
+      nodesSteppedMs += ms;
     },
   };
 }

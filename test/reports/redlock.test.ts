@@ -205,6 +205,26 @@ describe("D08 the wall clock jumps", () => {
     expect(await renewedAt(-3_600_000)).toEqual(calm);
   });
 
+  test.for(bothLocks)(
+    "D08 backwards on the nodes, and forwards again, within a task: no holder believes in what was not asked for: %s",
+    async ([, build]) => {
+      const { lock, clock, other, stepNodes } = build({ leaseMs: 10_000 });
+      const task = async (lease: Lease): Promise<void> => {
+        await lasting(clock, 4_000);
+        stepNodes(-3_600_000);
+        await lasting(clock, 5_000); // a renewal finds an hour left
+        expect(lease.remaining()).toBeGreaterThan(0);
+        expect(lease.remaining()).toBeLessThan(10_000);
+        stepNodes(3_600_000); // set right again
+        await lasting(clock, 11_000);
+        const next = await other.tryAcquire("job");
+        expect(next).toBeNull();
+        expect(lease.remaining()).toBeGreaterThan(0);
+      };
+      await clock.until(lock.withLock("job", task));
+    },
+  );
+
   test("D08 backwards between two holders: the next fence is above all the same", async () => {
     const { lock, clock, other } = world(3);
     const first = await lock.acquire("job");
