@@ -22,8 +22,7 @@ export interface Hint {
  * 2. It should be over: half of what it has taken, 25 to 500 ms.
  * 3. Nobody knows: 100 ms, doubling, 500 ms at most.
  *
- * And not past the end of the lease, after which this reader may build itself, but where leases are so short that nobody
- * could keep up with them: then as in 3. Up to 50 ms more spread those who wait.
+ * And never past the end of the lease, after which this reader may build itself; up to 50 ms more spread those who wait.
  * An 800 ms build so costs a waiter 3 requests, where polling each 100 ms would cost 8.
  *
  * @param chance from 0 up to, not including, 1
@@ -35,10 +34,9 @@ export function lookAgainMs(
   chance: number,
 ): number {
   const etaMs = usualMs - elapsedMs;
-  const paceMs = Math.min(500, 100 * 2 ** sleeps);
   let ms = etaMs * (1 + chance / 10) + roundTripMs;
-  if (usualMs === 0) ms = paceMs;
+  if (usualMs === 0) ms = Math.min(500, 100 * 2 ** sleeps);
   else if (etaMs <= 0) ms = Math.min(500, Math.max(25, elapsedMs / 2));
   else if (etaMs > 500 && sleeps === 0) ms = Math.max(500, etaMs / 2);
-  return Math.min(ms, Math.max(leftMs, paceMs) + chance * 50);
+  return Math.min(ms, leftMs + chance * 50);
 }

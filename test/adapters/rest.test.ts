@@ -108,11 +108,11 @@ describe("requests", () => {
     expect(calls).toHaveLength(1);
   });
 
-  test("a token in the text of an error from fetch is blanked, in its causes too", async () => {
+  test("the text of an error from fetch ends where it shows the token, in its causes too", async () => {
     const cause = new Error("Cannot send Bearer rest-token");
     const { fetch } = fetchDouble(() => Promise.reject(new TypeError("fetch failed", { cause })));
     await expect(restClient({ ...settings, fetch }).execute(["GET", "key"])).rejects.toMatchObject({
-      message: "fetch failed: Cannot send Bearer ***",
+      message: "fetch failed: Cannot send Bearer ",
     });
   });
 });
@@ -177,13 +177,12 @@ describe("replies", () => {
     const page = `<html>\n  <p>Authorization: Bearer rest-token</p>\n${"x ".repeat(2500)}`;
     const error = await executeOnce(answer(502, page));
     const { message } = error as Error;
-    expect(message).toContain("status 502: <html> <p>Authorization: Bearer ***</p> x x x");
-    expect(message.length).toBeLessThan(320);
+    expect(message).toBe("status 502: <html> <p>Authorization: Bearer ");
   });
 
-  test("a token in the text of a Redis error is blanked", async () => {
+  test("the text of a Redis error ends where it shows the token", async () => {
     const error = await executeOnce(answer(400, { error: "ERR unknown command 'rest-token'" }));
-    expect(error).toHaveProperty("message", "ERR unknown command '***'");
+    expect(error).toHaveProperty("message", "ERR unknown command '");
   });
 
   test.for([

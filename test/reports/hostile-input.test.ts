@@ -1,4 +1,5 @@
 /** What was found by trying to break things: each of these went wrong once. */
+import { inspect } from "node:util";
 import { Redis } from "ioredis";
 import { describe, expect, test, vi } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
@@ -7,7 +8,7 @@ import { restClient } from "../../adapters/rest.ts";
 import { restServer } from "../../adapters/rest-server.ts";
 import type { GetOptions } from "../../src/cache/options.ts";
 import { createCache } from "../../src/cache.ts";
-import type { CommandClient, Reply } from "../../src/command.ts";
+import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
 import { createRedlock } from "../../src/redlock.ts";
@@ -108,6 +109,25 @@ test("restServer() shows no token of another type, and takes no client without e
   for (const client of [undefined, {}, null]) {
     expect(message(() => restServer(client as unknown as CommandClient, { token: "t" }))).toContain("execute method");
   }
+});
+
+test.for([
+  ["as it was sent", (text: string) => text],
+  ["as JSON", (text: string) => JSON.stringify(text)],
+  ["cut in the midst of a value", (text: string) => text.slice(0, 30)],
+  ["cut in the midst of a token", (text: string) => text.slice(0, 12)],
+] as const)("a proxy that quotes a command, %s, has no part of it shown", async ([, quoted]) => {
+  const execute = (command: Command): Promise<Reply> =>
+    Promise.reject(new Error(`status 502: cannot pass on: ${command.slice(4).map(String).map(quoted).join(" ")}`));
+  const cache = createCache({ execute });
+  const shown = async (call: Promise<unknown>): Promise<string> => {
+    const error = await call.catch((reason: unknown) => reason);
+    return inspect(error, { depth: 9 }) + JSON.stringify(error);
+  };
+  const text = await shown(cache.set("k", { card: "4111-1111-1111-1111", rest: "y".repeat(300) }, { freshMs: 1 }));
+  expect(text).toContain("status 502: cannot pass on: ");
+  expect(text).not.toMatch(/4111|\bt[0-9a-f]{8}/);
+  expect(await shown(createLock({ execute }, { waitMs: 0 }).acquire("k"))).not.toMatch(/\bt[0-9a-f]{8}/);
 });
 
 test("options that are null are none, as callers without types give them", async () => {

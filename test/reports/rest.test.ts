@@ -191,7 +191,7 @@ describe("F10 bodies that are no JSON", () => {
     const [, quoted = "none"] = /^status \d+: (.*)$/.exec(message) ?? [];
     expect(message).toContain(`status ${status}`);
     expect(quoted.length).toBeLessThanOrEqual(200);
-    expect(page.replaceAll("rest-token", "***").startsWith(quoted.replace("…", ""))).toBe(true);
+    expect(page.startsWith(quoted)).toBe(true);
     expect(message).not.toContain("rest-token");
   });
 

@@ -114,7 +114,7 @@ async function redlock({ urls, token, name }: Stage): Promise<unknown> {
   const crippled = createRedlock([...nodes.slice(0, 2), nowhere]);
   const second = await crippled.acquire(name);
   const result = { contended, released, growing: second.fence > first.fence, held: second.remaining() > 0 };
-  await second.release();
+  await second.release().catch(() => second.release()); // where the machine is busy the answers may come too late
   return result;
 }
 
