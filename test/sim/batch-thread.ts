@@ -3,7 +3,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { applyPatches } from "../mutants/patch.ts";
 import type { Batch, BatchRequest, Failure } from "./batch.ts";
 
-const { profile, from, seeds, patches = [], untilFirst = false, shrinks = false } = workerData as BatchRequest;
+const { profile, from, seeds, patches = [], untilFirst, shrinks, only, processes } = workerData as BatchRequest;
 // Many errors are made and few are read: a stack is what costs most. A replay has them.
 Error.stackTraceLimit = 0;
 applyPatches(patches);
@@ -14,14 +14,14 @@ const startedAt = performance.now();
 const failures: Failure[] = [];
 let [run, events, requests, progress, overlaps] = [0, 0, 0, 0, 0];
 for (let seed = from; seed < from + seeds; seed += 1) {
-  const result = await simulate(profile, seed);
+  const result = await simulate(profile, seed, { only, processes });
   run += 1;
   events += result.events;
   requests += result.requests;
   progress += result.progress;
   overlaps += result.overlaps;
   if (result.violation === undefined) continue;
-  const whole: Failure = { replay: { profile, seed }, violation: result.violation };
+  const whole: Failure = { replay: { profile, seed, only, processes }, violation: result.violation };
   failures.push(shrinks && failures.length === 0 ? await shrunk(whole, result) : whole);
   if (untilFirst) break;
 }

@@ -4,7 +4,7 @@ import type { Patch } from "../mutants/patch.ts";
 import type { Violation } from "./violation.ts";
 import type { RunOptions } from "./world.ts";
 
-export interface BatchRequest {
+export interface BatchRequest extends RunOptions {
   readonly profile: string;
   readonly from: number;
   readonly seeds: number;

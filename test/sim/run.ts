@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { mutantOf } from "../mutants/mutants.ts";
 import { applyPatches } from "../mutants/patch.ts";
 import { type Batch, joined, type Replay, runBatch } from "./batch.ts";
+import { failureText } from "./failure-text.ts";
 import { profileNames, shortfall } from "./profiles.ts";
 
 const { values } = parseArgs({
@@ -53,13 +54,7 @@ async function isClean(profile: string): Promise<boolean> {
   );
   console.log(summary(batch));
   const [first] = batch.failures;
-  if (first !== undefined) {
-    const { violation, replay } = first;
-    console.log(`  seed ${replay.seed}, at ${violation.atMs.toFixed(3)} ms: ${violation.invariant} ${violation.what}`);
-    for (const fault of replay.only ?? []) console.log(`    ${fault}`);
-    const options = values.mutant === undefined ? "" : `--mutant ${values.mutant} `;
-    console.log(`  See it again: npm run sim -- ${options}--replay '${JSON.stringify(replay)}'`);
-  }
+  if (first !== undefined) console.log(failureText(first, values.mutant));
   const slow = shortfall(batch);
   if (slow !== undefined) console.log(`  I10: ${slow}`);
   return first === undefined && slow === undefined;

@@ -11,6 +11,8 @@ export interface Run {
   readonly violation: Violation | undefined;
   readonly faults: readonly string[];
   readonly events: number;
+  /** A hash of when each event took place. */
+  readonly course: number;
   readonly requests: number;
   /** Leases acquired, or reads served. */
   readonly progress: number;
@@ -32,6 +34,7 @@ export async function simulate(name: string, seed: number, options: RunOptions =
     violation: world.violation(),
     faults: [...fate.faults],
     events: timeline.events,
+    course: timeline.course,
     processes: processes.length,
     ...score,
   };

@@ -10,6 +10,8 @@ export class Timeline {
   /** In ms since the run began. */
   now = 0;
   events = 0;
+  /** A hash of when each event took place: whatever chance decides moves some of them. */
+  course = 0;
   readonly #heap: Event[] = [];
   #lastOrder = 0;
 
@@ -35,6 +37,7 @@ export class Timeline {
       if (event.run === undefined) continue;
       this.now = event.at;
       this.events += 1;
+      this.course = Math.imul(this.course ^ (event.at * 4_096), 0x01000193);
       event.run();
       await quiet();
     }
