@@ -438,6 +438,47 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "quarantine3",
     invariants: ["I1", "I2", "I14"],
   },
+  "half-quarantine": {
+    mistake: "a node that was just started grants after half of the longest lease",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: "Math.ceil(longestMs * (1 + driftFactor))",
+        replace: "Math.ceil(longestMs * (1 + driftFactor) / 2)",
+      },
+    ],
+    profile: "quarantine3",
+    invariants: ["I1", "I2", "I14"],
+  },
+  "whole-seconds": {
+    mistake: "a node's uptime, which it tells in whole seconds, is taken for exact",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: "Math.ceil(longestMs * (1 + driftFactor)) + 1_000",
+        replace: "Math.ceil(longestMs * (1 + driftFactor))",
+      },
+    ],
+    profile: "quarantine3",
+    invariants: ["I1", "I2", "I14"],
+  },
+  "no-floor": {
+    mistake: "a node without a counter grants a proposal however old it is",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (counter === 0) counter = now - 1_000 * Math.min(Number(leaseMs), 86_400_000);",
+        replace: "",
+      },
+      {
+        file: "src/scripts/propose.ts",
+        find: "if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end",
+        replace: "",
+      },
+    ],
+    profile: "quarantine3",
+    invariants: ["I4"],
+  },
   "bare-majority": {
     mistake: "a raised quorum is ignored, so one node that forgets is enough",
     patches: [

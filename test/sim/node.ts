@@ -33,6 +33,7 @@ export class SimNode {
     this.#timeline = timeline;
     this.rate = rate;
     this.#offMs = epochMs + skewMs;
+    this.#redis.startedUs = 0; // up for long
   }
 
   /** @throws ReplyError */
@@ -70,7 +71,8 @@ export class SimNode {
 
   restart(forgets: boolean): void {
     this.isDown = false;
-    this.#redis.startedUs = undefined;
+    // Redis takes its uptime from two whole seconds, so it may tell one that is longer by almost another.
+    this.#redis.startedUs = 1e6 * Math.floor(this.#look().nowUs / 1e6);
     if (forgets) this.#redis.clear();
   }
 

@@ -16,6 +16,8 @@ interface WorldProfile {
   readonly rates: "true" | "random" | "opposed";
   /** How far wall clocks may be off at the start; not where rates are true. */
   readonly skewMs: number;
+  /** How far the last process's wall clock is behind all others. */
+  readonly behindMs: number;
   readonly trouble: Trouble;
   readonly isWorker: boolean;
   /** Leases acquired or reads served in a seed, on average over many: less is no progress (I10). */
@@ -72,6 +74,10 @@ export interface Trouble {
   readonly serverStepEveryMs: number;
   readonly serverStepMs: readonly [least: number, most: number];
   readonly restartEveryMs: number;
+  /** The power goes, and all nodes restart at once. */
+  readonly powerCutEveryMs: number;
+  /** How long a node is away. */
+  readonly restartMs: readonly [least: number, most: number];
   /** A restart loses all data. */
   readonly forgets: boolean;
   /** A node is full for a second, and refuses to write. */
@@ -113,6 +119,8 @@ const calm: Trouble = {
   serverStepEveryMs: 0,
   serverStepMs: [0, 0],
   restartEveryMs: 0,
+  powerCutEveryMs: 0,
+  restartMs: [10, 1_500],
   forgets: false,
   fullEveryMs: 0,
   intruderEveryMs: 0,
@@ -142,6 +150,7 @@ const mixed: LockProfile = {
   network: { oneWayMs: 8, sigma: 0.35, farMs: 0, slowReplyMs: 0, faults: faulty },
   rates: "random",
   skewMs: 500,
+  behindMs: 0,
   trouble: {
     ...calm,
     freezeEveryMs: 6_000,
@@ -283,6 +292,7 @@ const cache: CacheProfile = {
   network: mixed.network,
   rates: "random",
   skewMs: 500,
+  behindMs: 0,
   trouble: { ...mixed.trouble, intruderEveryMs: 0 },
   isWorker: false,
   leastProgress: 65,
@@ -368,14 +378,23 @@ const profiles: Readonly<Record<string, Profile>> = {
     rates: "true",
     trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
   },
-  /** Any node may forget, but grants nothing for a lease's time after that, so that no two hold at once. */
+  /**
+   * Any node may forget, or all at once, but grants nothing for a lease's time after that, so that no two hold at once, and fences grow
+   * though one client is hours late. Nodes are back at once and leases are held to their end: a moment less shows. In
+   * whole seconds, by which Redis tells its uptime, this lease leaves nothing over.
+   */
   quarantine3: {
     ...amnesia,
     nodes: 3,
-    quarantineMs: 1_000,
+    leaseMs: 1_980,
+    quarantineMs: 1_980,
+    waitMs: 3_000,
+    holdMs: [1_980, 1_980],
+    cycles: [["hold", 1]],
     leastProgress: 3,
-    rates: "true",
-    trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
+    behindMs: 3 * 3_600_000,
+    network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.1, "drop reply": 0.03, duplicate: 0.06 } },
+    trouble: { ...calm, restartEveryMs: 10_000, powerCutEveryMs: 6_000, restartMs: [10, 50], forgets: true },
     exclusion: true,
   },
   /** A quorum of four makes up for one of five nodes that forgets, and whose clock is stepped. */

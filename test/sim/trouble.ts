@@ -40,14 +40,16 @@ export function makeTrouble(stage: Stage, trouble: Trouble): void {
     often(stage, `server step ${node.label}`, isFickle ? trouble.serverStepEveryMs : 0, (what) => {
       node.step(Math.round(fate.uniform(`${what} ms`, ...trouble.serverStepMs)));
     });
-    often(stage, `restart ${node.label}`, trouble.restartEveryMs, (what) => {
+    const restart = (what: string): void => {
       node.isDown = true;
-      timeline.after(fate.uniform(`${what} ms`, 10, 1_500), () => {
+      timeline.after(fate.uniform(`${what} ms`, ...trouble.restartMs), () => {
         const forgets = isFickle && trouble.forgets;
         node.restart(forgets);
         if (forgets) stage.forgot(node);
       });
-    });
+    };
+    often(stage, `restart ${node.label}`, trouble.restartEveryMs, restart);
+    often(stage, "power cut", trouble.powerCutEveryMs, (what) => restart(`${what} ${node.label}`));
     often(stage, `full ${node.label}`, trouble.fullEveryMs, (what) => {
       node.isFull = true;
       timeline.after(fate.uniform(`${what} ms`, 100, 1_000), () => {

@@ -50,11 +50,13 @@ export function createWorld(profile: Profile, seed: number, options: RunOptions)
     return new SimNode(label, timeline, rateOf(fate, profile, label, 1), skewOf(fate, profile, label));
   });
   for (const node of nodes.slice(1).slice(-1)) node.farMs = profile.network.farMs;
-  const processes = Array.from({ length: options.processes ?? profile.processes }, (_, place) => {
+  const count = options.processes ?? profile.processes;
+  const processes = Array.from({ length: count }, (_, place) => {
     const name = `p${place}`;
+    const isBehind = profile.behindMs > 0 && place === count - 1 && fate.fault(`behind ${name}`, 1);
     return new Process(name, timeline, fate, {
       rate: rateOf(fate, profile, name, -1),
-      skewMs: skewOf(fate, profile, name),
+      skewMs: skewOf(fate, profile, name) - (isBehind ? profile.behindMs : 0),
       isWorker: profile.isWorker,
     });
   });
