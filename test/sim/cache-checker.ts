@@ -12,7 +12,7 @@
  */
 import type { Call } from "./call.ts";
 import type { Fate } from "./fate.ts";
-import type { Witness } from "./network.ts";
+import type { Message, Witness } from "./network.ts";
 import type { SimNode } from "./node.ts";
 import type { CacheProfile } from "./profiles.ts";
 import type { Timeline } from "./timeline.ts";
@@ -53,8 +53,6 @@ export class CacheChecker implements Witness {
   readonly #profile: CacheProfile;
   readonly #report: Report;
   readonly #data = new Map<string, Data>();
-  #invalidations = 0;
-  #looks = 0;
   progress = 0;
 
   constructor(timeline: Timeline, fate: Fate, profile: CacheProfile, report: Report) {
@@ -129,17 +127,30 @@ export class CacheChecker implements Witness {
     }
   }
 
-  before(node: SimNode, { verb, key, token }: Call): void {
+  before(node: SimNode, { name, call: { verb, key, token } }: Message): void {
     const { winner, winnerFence, winners } = this.of(key);
     // A second copy of an old election that is given its old fence as well is no other election to anybody.
     if (verb !== "elect" || winner === undefined || winners.has(token)) return;
-    this.#looks += 1;
-    if (!this.#fate.fault(`restore ${key} ${this.#looks}`, this.#profile.restores)) return;
+    if (!this.#fate.fault(`restore at ${name}`, this.#profile.restores)) return;
     node.restart(true);
     node.setClock(winnerFence);
   }
 
-  after(node: SimNode, call: Call): void {
+  after(node: SimNode, { name, call }: Message): void {
+    this.#look(node, call);
+    const { winner } = this.of(call.key);
+    if (call.verb !== "invalidate" || winner === undefined) return;
+    const what = `replay after ${name}`;
+    if (!this.#fate.fault(what, this.#profile.replays)) return;
+    this.#timeline.after(this.#fate.uniform(`${what} when`, 0, 20), () => {
+      if (node.isDown || node.isFull) return;
+      node.execute(winner.command);
+      this.#look(node, winner);
+    });
+  }
+
+  /** What a call has made of its entry. */
+  #look(node: SimNode, call: Call): void {
     const { key, verb, token, args } = call;
     const data = this.of(key);
     const stored = Number(node.field(key, "f") ?? 0);
@@ -153,15 +164,5 @@ export class CacheChecker implements Witness {
       data.winnerFence = Number(node.field(key, "lf"));
     }
     if (verb === "invalidate" || args[3] === "2") data.voidUpTo = Number(node.field(key, "lf"));
-    const { winner } = data;
-    if (verb !== "invalidate" || winner === undefined) return;
-    this.#invalidations += 1;
-    const what = `replay ${key} ${this.#invalidations}`;
-    if (!this.#fate.fault(what, this.#profile.replays)) return;
-    this.#timeline.after(this.#fate.uniform(`${what} when`, 0, 20), () => {
-      if (node.isDown || node.isFull) return;
-      node.execute(winner.command);
-      this.after(node, winner);
-    });
   }
 }

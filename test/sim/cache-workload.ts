@@ -39,10 +39,9 @@ abstract class Actor {
       await process.sleep(this.pauseMs());
       if (timeline.now >= profile.lengthMs) return;
       this.#step += 1;
-      process.cycle += 1;
       this.isBusy = true;
       try {
-        await this.act();
+        await process.perform(`${this.#name}/${this.#step}`, () => this.act());
       } catch (error) {
         this.#expect(error);
       }

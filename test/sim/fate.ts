@@ -47,15 +47,15 @@ export class Fate {
     return happens;
   }
 
-  /** A source of random bytes of its own for each name; it starts anew whenever the name changes. */
+  /** A source of random bytes of its own for each name. */
   random(name: () => string): Random {
-    let drawn = 0;
-    let drawnFor = "";
+    const drawnFor = new Map<string, number>();
     return {
       fill: (bytes) => {
-        drawn = drawnFor === name() ? drawn + 1 : 0;
-        drawnFor = name();
-        for (let i = 0; i < bytes.length; i += 1) bytes[i] = hashOf(`${drawnFor} ${drawn} ${i}`, this.seed);
+        const now = name();
+        const drawn = drawnFor.get(now) ?? 0;
+        drawnFor.set(now, drawn + 1);
+        for (let i = 0; i < bytes.length; i += 1) bytes[i] = hashOf(`${now} ${drawn} ${i}`, this.seed);
         return bytes;
       },
     };

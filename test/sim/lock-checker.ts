@@ -21,7 +21,6 @@ import { elapsedMs, type Stamp } from "../../src/clock.ts";
 import type { Reply } from "../../src/command.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { ReleaseOutcome } from "../../src/release.ts";
-import type { Call } from "./call.ts";
 import type { Message, Witness } from "./network.ts";
 import { anotherType, type SimNode } from "./node.ts";
 import type { Process } from "./process.ts";
@@ -216,12 +215,12 @@ export class LockChecker implements Witness {
     return acquires.some((acquire) => acquire.node === node && acquire.state !== "definite");
   }
 
-  before(node: SimNode, call: Call): void {
-    const { key } = call;
+  before(node: SimNode, { call: { key } }: Message): void {
     this.#before = { holder: node.holder(key), expiresAt: node.expiresAt(key), leftMs: node.leftMs(key) };
   }
 
-  after(node: SimNode, { verb, key, token, args }: Call, message: Message): void {
+  after(node: SimNode, message: Message): void {
+    const { verb, key, token, args } = message.call;
     const grants = this.#grants.get(node);
     if (grants === undefined || this.#before === undefined) return;
     const { holder: was, expiresAt: until, leftMs } = this.#before;

@@ -27,6 +27,7 @@ export class Worker {
   readonly #process: Process;
   readonly #lock: Lock;
   isBusy = false;
+  #looks = 0;
   readonly #kept: Promise<unknown>[] = [];
 
   constructor(world: Workload, process: Process, makeLock: (waitUntil: (work: Promise<unknown>) => void) => Lock) {
@@ -42,6 +43,7 @@ export class Worker {
       await this.#process.sleep(fate.uniform(`${this.#name} think`, least, most));
       if (timeline.now >= profile.lengthMs) return;
       this.#process.cycle += 1;
+      this.#looks = 0;
       this.isBusy = true;
       try {
         await this.#perform(fate.pick(`${this.#name} cycle`, profile.cycles));
@@ -120,7 +122,8 @@ export class Worker {
   #look(held: Held): boolean {
     const { checker, resource, fate } = this.#world;
     if (checker.look(held) === 0) return false;
-    const name = `${this.#name} write ${checker.acts}`;
+    this.#looks += 1;
+    const name = `${this.#name} write ${this.#looks}`;
     if (fate.chance(name) < 0.1) resource.write(held, name);
     return true;
   }

@@ -31,6 +31,8 @@ export type MessageFault =
 
 /** One logical request, as its sender sees it. */
 export interface Message {
+  /** By which its faults are known. */
+  readonly name: string;
   readonly process: Process;
   readonly node: SimNode;
   readonly call: Call;
@@ -43,8 +45,8 @@ export interface Message {
 export interface Witness {
   sent?(message: Message): void;
   /** Just before and just after a command runs on a node. */
-  before?(node: SimNode, call: Call): void;
-  after?(node: SimNode, call: Call, message: Message): void;
+  before?(node: SimNode, message: Message): void;
+  after?(node: SimNode, message: Message): void;
   /** The sender has read a reply of the node. */
   answered?(message: Message, reply: Reply): void;
 }
@@ -58,7 +60,7 @@ export class Network {
   sent = 0;
   readonly #sentBy = new Map<Process, number>();
   /** By token. */
-  readonly #cycles = new Map<string, number>();
+  readonly #tasks = new Map<string, string>();
   readonly #places = new Map<string, number>();
 
   constructor(timeline: Timeline, fate: Fate, settings: NetworkSettings, witness: Witness) {
@@ -82,7 +84,7 @@ export class Network {
         new Promise((resolve, reject) => {
           const call = callOf(command);
           const name = this.#nameOf(process, call, node);
-          const message: Message = { process, node, call, sentAt: this.#timeline.now, state: "open" };
+          const message: Message = { name, process, node, call, sentAt: this.#timeline.now, state: "open" };
           this.sent += 1;
           this.#sentBy.set(process, this.sentBy(process) + 1);
           this.witness.sent?.(message);
@@ -107,14 +109,14 @@ export class Network {
           };
           signal?.addEventListener("abort", onAbort);
           if (signal?.aborted) return onAbort();
-          leave = lanes.enter(() => this.#send(message, name, command, settle));
+          leave = lanes.enter(() => this.#send(message, command, settle));
         }),
     };
   }
 
   /** Sends all copies of a request. */
-  #send(message: Message, name: string, command: Command, settle: (said: Said) => void): void {
-    const { process, node } = message;
+  #send(message: Message, command: Command, settle: (said: Said) => void): void {
+    const { name, process, node } = message;
     const fate = this.#fate;
     const odds = this.#settings.faults;
     // A transport that tries again by itself, below the client: whichever reply is first counts.
@@ -151,16 +153,16 @@ export class Network {
   }
 
   #arrive(message: Message, command: Command, fails: boolean): Said {
-    const { node, call } = message;
+    const { node } = message;
     if (node.isDown) return { error: new Error(`connect ECONNREFUSED ${node.label}`) };
     if (fails) return { error: new ReplyError("LOADING Redis is loading the dataset in memory") };
-    this.witness.before?.(node, call);
+    this.witness.before?.(node, message);
     try {
       return { reply: node.execute(command), definite: true };
     } catch (error) {
       return { error };
     } finally {
-      this.witness.after?.(node, call, message);
+      this.witness.after?.(node, message);
     }
   }
 
@@ -184,9 +186,9 @@ export class Network {
 
   /** By what its sender was doing when it first used the token, so that messages keep their names as faults go. */
   #nameOf(process: Process, { verb, token }: Call, node: SimNode): string {
-    const cycle = this.#cycles.get(token) ?? process.cycle;
-    if (token.length > 1) this.#cycles.set(token, cycle);
-    const kind = `${process.name}/c${cycle}/${verb}/${node.label}`;
+    const task = this.#tasks.get(token) ?? process.task;
+    if (token.length > 1) this.#tasks.set(token, task);
+    const kind = `${process.name}/${task}/${verb}/${node.label}`;
     const place = this.#places.get(kind) ?? 0;
     this.#places.set(kind, place + 1);
     return place === 0 ? kind : `${kind}~${place}`;

@@ -1,4 +1,5 @@
 /** One process: its two clocks, its chance, and the times at which it is frozen. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock, Stamp } from "../../src/clock.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { Fate } from "./fate.ts";
@@ -14,6 +15,9 @@ export interface ProcessSettings {
   readonly isWorker: boolean;
 }
 
+/** Which of several things that a process does at a time something is a part of. */
+const tasks = new AsyncLocalStorage<string>();
+
 /** When the runs take place, by a true wall clock. */
 export const epochMs = 1_800_000_000_000;
 
@@ -23,7 +27,6 @@ export class Process {
   readonly isWorker: boolean;
   readonly environment: Environment;
   readonly clock: Clock;
-  /** What it is doing, for the names of its messages and its chance. */
   cycle = 0;
   /** Frozen: no timer fires and no reply is read. */
   isFrozen = false;
@@ -49,14 +52,25 @@ export class Process {
     this.clock = { now: () => this.#now(), after: (ms, _, callback) => this.#after(ms, callback) };
     this.environment = {
       clock: this.clock,
-      random: fate.random(() => `${name} c${this.cycle}`),
+      random: fate.random(() => `${name} ${this.task}`),
       host: { isolatesRequests: isWorker },
     };
+  }
+
+  /** What it is doing, for the names of its messages and its chance: never by what others do at the same time. */
+  get task(): string {
+    return tasks.getStore() ?? `c${this.cycle}`;
+  }
+
+  /** Does one thing beside others. */
+  perform<T>(task: string, work: () => Promise<T>): Promise<T> {
+    return tasks.run(task, work);
   }
 
   /** Runs something in this process as soon as it is awake. Returns what cancels it. */
   at(time: number, run: () => void): () => void {
     const request = this.request;
+    const task = tasks.getStore();
     let cancelled = false;
     const land = (): void => {
       if (cancelled || request !== this.request) return;
@@ -65,7 +79,8 @@ export class Process {
         return;
       }
       this.#seenAt = this.#timeline.now;
-      run();
+      if (task === undefined) run();
+      else tasks.run(task, run);
     };
     const cancel = this.#timeline.at(time, land);
     return () => {

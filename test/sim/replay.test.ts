@@ -31,6 +31,26 @@ describe("a run of the simulator", () => {
     const whole = await simulate("mixed", 7);
     expect(await simulate("mixed", 7, { only: whole.faults })).toEqual(whole);
   });
+
+  // What waits longer or shorter for want of a fault asks more or less often: so some of the later ones do go with it.
+  test.each(["mixed", "workers", "cache", "restored"])(
+    "%s keeps its later faults when an early one is taken away",
+    async (profile) => {
+      const shares: number[] = [];
+      for (const seed of [0, 1, 2]) {
+        const { faults } = await simulate(profile, seed);
+        for (const place of [4, 8, 12, 16, 20]) {
+          const only = faults.filter((_, other) => other !== place);
+          const again = new Set((await simulate(profile, seed, { only })).faults);
+          const later = faults.slice(place + 1);
+          shares.push(later.filter((fault) => again.has(fault)).length / later.length);
+        }
+      }
+      shares.sort((a, b) => a - b);
+      expect(shares[Math.floor(shares.length / 2)]).toBeGreaterThanOrEqual(0.95);
+      expect(shares.reduce((sum, share) => sum + share, 0) / shares.length).toBeGreaterThan(0.9);
+    },
+  );
 });
 
 describe("a failure", () => {
