@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import { joined, runBatch } from "./sim/batch.ts";
 import { failureText } from "./sim/failure-text.ts";
-import { profileNames, profileOf, shortfall } from "./sim/profiles.ts";
+import { excess, profileNames, profileOf, shortfall } from "./sim/profiles.ts";
 
 describe("the simulator", () => {
   test.each(profileNames)(
@@ -15,6 +15,7 @@ describe("the simulator", () => {
       const halves = [0, 50].map((from) => runBatch({ profile, from, seeds: 50 }));
       const batch = joined(await Promise.all(halves));
       expect(batch.failures.map((failure) => failureText(failure))).toEqual([]);
+      expect(excess(batch)).toBeUndefined();
       expect(shortfall(batch)).toBeUndefined();
       // Where exclusion is not promised, it is the fences that hold: a world in which nobody ever overlaps shows nothing.
       const world = profileOf(profile);

@@ -515,6 +515,24 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed3",
     invariants: ["I9"],
   },
+  "rolls-back-once": {
+    mistake: "a roll-back that a node has not answered is not tried again",
+    patches: [{ file: "src/release.ts", find: "retry >= 3", replace: "retry >= 1" }],
+    profile: "orphans3",
+    invariants: ["I9"],
+  },
+  "never-learns": {
+    mistake: "nothing is learnt from a node that finds a proposed fence too low",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: 'counters[index] = reply.type === "fence-in-future"',
+        replace: 'if (reply.type !== "fence-too-low") counters[index] = reply.type === "fence-in-future"',
+      },
+    ],
+    profile: "late3",
+    invariants: ["I10"],
+  },
   "no-fence-check": {
     mistake: "a commit needs its token only, which a late copy of its election can make win again",
     patches: [

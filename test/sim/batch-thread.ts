@@ -12,7 +12,7 @@ const { shrunk } = await import("./shrink.ts");
 
 const startedAt = performance.now();
 const failures: Failure[] = [];
-let [run, events, requests, progress, overlaps] = [0, 0, 0, 0, 0];
+let [run, events, requests, progress, overlaps, orphanMs] = [0, 0, 0, 0, 0, 0];
 for (let seed = from; seed < from + seeds; seed += 1) {
   const result = await simulate(profile, seed, { only, processes });
   run += 1;
@@ -20,11 +20,12 @@ for (let seed = from; seed < from + seeds; seed += 1) {
   requests += result.requests;
   progress += result.progress;
   overlaps += result.overlaps;
+  orphanMs += result.orphanMs;
   if (result.violation === undefined) continue;
   const whole: Failure = { replay: { profile, seed, only, processes }, violation: result.violation };
   failures.push(shrinks && failures.length === 0 ? await shrunk(whole, result) : whole);
   if (untilFirst) break;
 }
 const seconds = (performance.now() - startedAt) / 1_000;
-const batch: Batch = { profile, seeds: run, failures, events, requests, progress, overlaps, seconds };
+const batch: Batch = { profile, seeds: run, failures, events, requests, progress, overlaps, orphanMs, seconds };
 parentPort?.postMessage(batch);

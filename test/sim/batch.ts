@@ -36,6 +36,7 @@ export interface Batch {
   readonly requests: number;
   readonly progress: number;
   readonly overlaps: number;
+  readonly orphanMs: number;
   readonly seconds: number;
 }
 
@@ -59,6 +60,7 @@ export function joined(batches: readonly Batch[]): Batch {
     requests: sum(({ requests }) => requests),
     progress: sum(({ progress }) => progress),
     overlaps: sum(({ overlaps }) => overlaps),
+    orphanMs: sum(({ orphanMs }) => orphanMs),
     seconds: Math.max(...batches.map(({ seconds }) => seconds)),
   };
 }

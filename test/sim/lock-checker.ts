@@ -65,6 +65,13 @@ interface Released {
   deleted: boolean;
 }
 
+/** A lock's key, as it stands on a node. */
+interface Standing {
+  readonly token: string;
+  readonly since: number;
+  readonly until: number;
+}
+
 interface Grants {
   /** Tokens that a release or a roll-back has run for, which no later copy may bring back. */
   readonly closed: Set<string>;
@@ -85,6 +92,9 @@ export class LockChecker implements Witness {
   readonly #acquires = new Map<string, Message[]>();
   /** By token. */
   readonly #releases = new Map<string, Released[]>();
+  /** When a token was first let go of. */
+  readonly #doneAt = new Map<string, number>();
+  readonly #standing = new Map<SimNode, Standing>();
   readonly #outcomes: { readonly held: Held; readonly outcome: ReleaseOutcome }[] = [];
   #before: { holder: string | undefined; expiresAt: number; leftMs: number } | undefined;
   #highestActed = 0;
@@ -92,6 +102,8 @@ export class LockChecker implements Witness {
   acts = 0;
   /** Times at which two held at once, where that is not promised away. */
   overlaps = 0;
+  /** I9: how long keys stood on nodes after they were first rolled back. */
+  orphanMs = 0;
 
   constructor(timeline: Timeline, nodes: readonly SimNode[], promises: Promises, report: Report) {
     this.#timeline = timeline;
@@ -162,6 +174,7 @@ export class LockChecker implements Witness {
   /** The run is over. I9: what is let go of is let go of everywhere. I14: every holder was told what became of its lease. */
   end(): void {
     const { quorum } = this.#promises;
+    for (const node of this.#standing.keys()) this.#falls(node);
     for (const [token, releases] of this.#releases) {
       const asked = new Set(releases.map(({ message }) => message.node)).size;
       if (asked < this.#nodes.length) this.#report("I9", `${short(token)} was let go of on ${asked} nodes only`);
@@ -206,6 +219,7 @@ export class LockChecker implements Witness {
       const isUncertain = this.#isUncertain(call.token, node);
       const release: Released = { message, isUncertain, runs: 0, deleted: false };
       this.#releases.set(call.token, [...releases, release]);
+      if (!this.#doneAt.has(call.token)) this.#doneAt.set(call.token, this.#timeline.now);
     }
   }
 
@@ -225,6 +239,7 @@ export class LockChecker implements Witness {
     if (grants === undefined || this.#before === undefined) return;
     const { holder: was, expiresAt: until, leftMs } = this.#before;
     const is = node.holder(key);
+    this.#stands(node, is, key);
     const told = (what: string): string => `${what} on ${node.label}, by ${verb} of ${short(token)}`;
     if (is !== undefined && is === was) {
       if (node.expiresAt(key) < until) this.#report("I7", told("a lease was shortened"));
@@ -242,6 +257,24 @@ export class LockChecker implements Witness {
       this.#report("I7", told("a lease was given more than was asked for"));
     }
     if (verb === "release") this.#releaseRan(node, message, was === token, is === token, grants);
+  }
+
+  #stands(node: SimNode, token: string | undefined, key: string): void {
+    const now = this.#timeline.now;
+    if (this.#standing.get(node)?.token !== token) this.#falls(node);
+    if (token === undefined) return;
+    const { since } = this.#standing.get(node) ?? { since: now };
+    this.#standing.set(node, { token, since, until: now + node.leftMs(key) });
+  }
+
+  /** By now, or before, as its time was up. */
+  #falls(node: SimNode): void {
+    const stood = this.#standing.get(node);
+    this.#standing.delete(node);
+    const doneAt = this.#doneAt.get(stood?.token ?? "");
+    if (stood === undefined || doneAt === undefined || this.#byToken.has(stood.token)) return;
+    const until = Math.min(this.#timeline.now, stood.until);
+    this.orphanMs += Math.max(0, until - Math.max(stood.since, doneAt));
   }
 
   #releaseRan(node: SimNode, message: Message, wasThere: boolean, isThere: boolean, { closed }: Grants): void {
@@ -263,6 +296,7 @@ export class LockChecker implements Witness {
   /** A node has lost its data, and with it what it had closed. */
   forgot(node: SimNode): void {
     this.#grants.set(node, { closed: new Set(), granted: new Set() });
+    this.#falls(node);
   }
 
   /** I12: only a definite reply moves a deadline; towards the past none does, but "not yours". */

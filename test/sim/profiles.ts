@@ -34,6 +34,8 @@ export interface LockProfile extends WorldProfile {
   readonly holdMs: readonly [least: number, most: number];
   readonly lookMs: number;
   readonly cycles: readonly (readonly [Cycle, number])[];
+  /** I9: how long keys that were rolled back may stand on nodes, in a seed, on average over many. */
+  readonly mostOrphanMs?: number;
   /** No two at once. Without it only the order of the fences is promised. */
   readonly exclusion: boolean;
 }
@@ -355,7 +357,38 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** Builds that take longer than a lease are alone, as they are renewed. */
   cacheRenewed: { ...crowd, leastProgress: 300, leaseMs: 200, buildMs: [0, 600] },
   cacheLossless: { ...crowd, leastProgress: 45, processes: 3, readers: 1, countsRequests: true },
-  mixed3: { ...mixed, nodes: 3, leastProgress: 14 },
+  mixed3: { ...mixed, nodes: 3, leastProgress: 14, mostOrphanMs: 6_000 },
+  /** One client's clock is hours behind, and nobody else is there to be waited for: it learns from refusals alone. */
+  late3: {
+    ...mixed,
+    nodes: 3,
+    processes: 2,
+    lengthMs: 12_000,
+    thinkMs: [100, 900],
+    holdMs: [0, 50],
+    waitMs: 300,
+    cycles: [["hold", 1]],
+    behindMs: 3 * 3_600_000,
+    leastProgress: 32,
+    network: { ...mixed.network, faults: noFaults },
+    trouble: calm,
+  },
+  /** Leases that last too long for a key left behind to be waited for, and requests that are often lost. */
+  orphans3: {
+    ...mixed,
+    nodes: 3,
+    leaseMs: 20_000,
+    holdMs: [0, 300],
+    thinkMs: [0, 200],
+    cycles: [
+      ["hold", 3],
+      ["poll", 1],
+    ],
+    leastProgress: 15,
+    mostOrphanMs: 7_000,
+    network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.06, "drop reply": 0.03 } },
+    trouble: calm,
+  },
   /** With an even number of nodes no majority is bare. */
   mixed4: { ...mixed, nodes: 4, lengthMs: 12_000, leastProgress: 6 },
   /** Wall clocks are off by more than a day: some clients have to raise their fences, some cannot take part. */
@@ -421,6 +454,19 @@ export function profileOf(name: string): Profile {
   const found = profiles[name];
   if (found === undefined) throw new Error(`No profile is called "${name}": there are ${profileNames.join(", ")}`);
   return found;
+}
+
+/** I9: says so where more is left behind than bad luck leaves. A few seeds tell nothing. */
+export function excess(batch: {
+  readonly profile: string;
+  readonly seeds: number;
+  readonly orphanMs: number;
+}): string | undefined {
+  const profile = profileOf(batch.profile);
+  const { mostOrphanMs = Infinity } = profile.kind === "lock" ? profile : {};
+  const average = batch.orphanMs / batch.seeds;
+  if (batch.seeds < 30 || average <= mostOrphanMs) return undefined;
+  return `keys stood for ${average.toFixed(0)} ms a seed after they were rolled back, where ${mostOrphanMs} are the most`;
 }
 
 /** I10: says so where a batch has not come as far as locks do that work. A few seeds tell nothing. */

@@ -13,7 +13,7 @@ import { mutantOf } from "../mutants/mutants.ts";
 import { applyPatches } from "../mutants/patch.ts";
 import { type Batch, joined, type Replay, runBatch } from "./batch.ts";
 import { failureText } from "./failure-text.ts";
-import { profileNames, shortfall } from "./profiles.ts";
+import { excess, profileNames, shortfall } from "./profiles.ts";
 
 const { values } = parseArgs({
   options: {
@@ -55,9 +55,10 @@ async function isClean(profile: string): Promise<boolean> {
   console.log(summary(batch));
   const [first] = batch.failures;
   if (first !== undefined) console.log(failureText(first, values.mutant));
-  const slow = shortfall(batch);
+  const [left, slow] = [excess(batch), shortfall(batch)];
+  if (left !== undefined) console.log(`  I9: ${left}`);
   if (slow !== undefined) console.log(`  I10: ${slow}`);
-  return first === undefined && slow === undefined;
+  return first === undefined && left === undefined && slow === undefined;
 }
 
 function count(option: "seeds" | "from" | "jobs", least: number): number {
@@ -66,14 +67,15 @@ function count(option: "seeds" | "from" | "jobs", least: number): number {
   throw new Error(`--${option} must be a whole number from ${least}: current value is ${values[option]}`);
 }
 
-function summary({ profile, seeds, failures, progress, requests, events, overlaps, seconds }: Batch): string {
+function summary({ profile, seeds, failures, progress, requests, events, overlaps, orphanMs, seconds }: Batch): string {
   const broken = new Map<string, number>();
   for (const { violation } of failures) broken.set(violation.invariant, (broken.get(violation.invariant) ?? 0) + 1);
   const verdict = failures.length === 0 ? "clean" : [...broken].map(([name, count]) => `${count} x ${name}`).join(", ");
   const perSeed = (count: number): string => (count / seeds).toFixed(1);
   return (
     `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(progress)} leases or reads, ` +
-    `${perSeed(requests)} requests, ${perSeed(events)} events, ${perSeed(overlaps)} overlaps; ` +
+    `${perSeed(requests)} requests, ${perSeed(events)} events, ${perSeed(overlaps)} overlaps, ` +
+    `${perSeed(orphanMs)} ms of keys left behind; ` +
     `${(seeds / seconds).toFixed(0)} seeds/s`
   );
 }

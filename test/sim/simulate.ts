@@ -18,6 +18,7 @@ export interface Run {
   readonly progress: number;
   /** Times at which two held at once, where that is not promised. */
   readonly overlaps: number;
+  readonly orphanMs: number;
   readonly processes: number;
 }
 

@@ -30,6 +30,8 @@ export interface Score {
   readonly requests: number;
   readonly progress: number;
   readonly overlaps: number;
+  /** How long keys stood on nodes after they were first rolled back. */
+  readonly orphanMs: number;
 }
 
 /** Whatever is under way when the last cycle begins has ended by then, or never will. */
