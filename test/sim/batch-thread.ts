@@ -12,12 +12,13 @@ const { shrunk } = await import("./shrink.ts");
 
 const startedAt = performance.now();
 const failures: Failure[] = [];
-let [run, events, requests, progress, overlaps, orphanMs] = [0, 0, 0, 0, 0, 0];
+let [run, events, requests, queued, progress, overlaps, orphanMs] = [0, 0, 0, 0, 0, 0, 0];
 for (let seed = from; seed < from + seeds; seed += 1) {
   const result = await simulate(profile, seed, { only, processes });
   run += 1;
   events += result.events;
   requests += result.requests;
+  queued += result.queued;
   progress += result.progress;
   overlaps += result.overlaps;
   orphanMs += result.orphanMs;
@@ -27,5 +28,5 @@ for (let seed = from; seed < from + seeds; seed += 1) {
   if (untilFirst) break;
 }
 const seconds = (performance.now() - startedAt) / 1_000;
-const batch: Batch = { profile, seeds: run, failures, events, requests, progress, overlaps, orphanMs, seconds };
+const batch: Batch = { profile, seeds: run, failures, events, requests, queued, progress, overlaps, orphanMs, seconds };
 parentPort?.postMessage(batch);

@@ -34,6 +34,7 @@ export interface Batch {
   readonly failures: readonly Failure[];
   readonly events: number;
   readonly requests: number;
+  readonly queued: number;
   readonly progress: number;
   readonly overlaps: number;
   readonly orphanMs: number;
@@ -58,6 +59,7 @@ export function joined(batches: readonly Batch[]): Batch {
     failures: batches.flatMap(({ failures }) => failures),
     events: sum(({ events }) => events),
     requests: sum(({ requests }) => requests),
+    queued: sum(({ queued }) => queued),
     progress: sum(({ progress }) => progress),
     overlaps: sum(({ overlaps }) => overlaps),
     orphanMs: sum(({ orphanMs }) => orphanMs),

@@ -43,5 +43,5 @@ export async function runCaches(world: World, profile: CacheProfile): Promise<Sc
   for (const actor of actors) void actor.run();
   await world.run();
   if (actors.some(({ isBusy }) => isBusy)) report("I16", "a call has never settled");
-  return { requests: network.sent, progress: checker.progress, overlaps: 0, orphanMs: 0 };
+  return { requests: network.sent, queued: network.queued, progress: checker.progress, overlaps: 0, orphanMs: 0 };
 }

@@ -42,7 +42,13 @@ export async function runLocks(world: World, profile: LockProfile): Promise<Scor
   const isFree = nodes.every((node) => node.holder(key) === undefined);
   if (!isFree && trouble.serverStepEveryMs === 0) report("I9", "the lock is never free again");
   checker.end();
-  return { requests: network.sent, progress: checker.progress, overlaps: checker.overlaps, orphanMs: checker.orphanMs };
+  return {
+    requests: network.sent,
+    queued: network.queued,
+    progress: checker.progress,
+    overlaps: checker.overlaps,
+    orphanMs: checker.orphanMs,
+  };
 }
 
 function lockOver(

@@ -58,6 +58,9 @@ export class Network {
   readonly witness: Witness;
   /** How many requests were sent. */
   sent = 0;
+  /** How many had to wait for a connection. */
+  queued = 0;
+  readonly #lanes = new Map<Process, { readonly lanes: Lanes; readonly request: number }>();
   readonly #sentBy = new Map<Process, number>();
   /** By token. */
   readonly #tasks = new Map<string, string>();
@@ -76,8 +79,6 @@ export class Network {
 
   /** What one process sees of one node. */
   client(process: Process, node: SimNode): CommandClient {
-    let lanes = new Lanes(lanesOf(process));
-    let request = process.request;
     return {
       label: node.label,
       execute: (command, { signal } = {}) =>
@@ -88,8 +89,6 @@ export class Network {
           this.sent += 1;
           this.#sentBy.set(process, this.sentBy(process) + 1);
           this.witness.sent?.(message);
-          if (request !== process.request) lanes = new Lanes(lanesOf(process));
-          request = process.request;
           let leave = (): void => {};
           const settle = (said: Said): void => {
             leave();
@@ -109,9 +108,20 @@ export class Network {
           };
           signal?.addEventListener("abort", onAbort);
           if (signal?.aborted) return onAbort();
-          leave = lanes.enter(() => this.#send(message, command, settle));
+          leave = this.#lanesOf(process).enter(() => this.#send(message, command, settle));
         }),
     };
+  }
+
+  /** A Worker's request has six connections to all nodes together; the next one finds them all free. */
+  #lanesOf(process: Process): Lanes {
+    const { lanes, request } = this.#lanes.get(process) ?? {};
+    if (lanes !== undefined && request === process.request) return lanes;
+    const fresh = new Lanes(process.isWorker ? 6 : Infinity, () => {
+      this.queued += 1;
+    });
+    this.#lanes.set(process, { lanes: fresh, request: process.request });
+    return fresh;
   }
 
   /** Sends all copies of a request. */
@@ -195,11 +205,6 @@ export class Network {
   }
 }
 
-/** Workers hold six connections open. */
-function lanesOf({ isWorker }: Process): number {
-  return isWorker ? 6 : Infinity;
-}
-
 interface Said {
   readonly reply?: Reply;
   readonly error?: unknown;
@@ -228,11 +233,15 @@ class Lanes {
   #free: number;
   readonly #queue: (() => void)[] = [];
 
-  constructor(lanes: number) {
+  readonly #onQueued: () => void;
+
+  constructor(lanes: number, onQueued: () => void) {
     this.#free = lanes;
+    this.#onQueued = onQueued;
   }
 
   enter(run: () => void): () => void {
+    if (this.#free === 0) this.#onQueued();
     this.#queue.push(run);
     this.#next();
     let inside = true;

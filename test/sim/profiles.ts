@@ -403,6 +403,8 @@ const profiles: Readonly<Record<string, Profile>> = {
   short3: { ...short, nodes: 3, lengthMs: 8_000, leastProgress: 6 },
   lossless3: { ...lossless, nodes: 3, lengthMs: 8_000, leastProgress: 9 },
   workers3: { ...workers, nodes: 3, leastProgress: 9 },
+  /** As many nodes as a Worker can ask at once; a roll-back has to wait for the round that it ends. */
+  workers5: { ...workers, nodes: 5, lengthMs: 12_000, leastProgress: 5 },
   /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
   amnesia3: {
     ...amnesia,

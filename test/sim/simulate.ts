@@ -14,6 +14,7 @@ export interface Run {
   /** A hash of when each event took place. */
   readonly course: number;
   readonly requests: number;
+  readonly queued: number;
   /** Leases acquired, or reads served. */
   readonly progress: number;
   /** Times at which two held at once, where that is not promised. */

@@ -28,6 +28,8 @@ export interface World {
 /** What a run has come to. */
 export interface Score {
   readonly requests: number;
+  /** Those that had to wait for a connection. */
+  readonly queued: number;
   readonly progress: number;
   readonly overlaps: number;
   /** How long keys stood on nodes after they were first rolled back. */
