@@ -10,19 +10,23 @@ export interface Mutant {
   readonly invariants: readonly string[];
 }
 
+/** M1, which must be seen on one node as on several. */
+const countsFromReply: Mutant = {
+  mistake: "the lease is counted from the reply",
+  patches: [
+    {
+      file: "src/node.ts",
+      find: "return { ...said, from: node, sentAt, ms",
+      replace: "return { ...said, from: node, sentAt: clock.now(), ms",
+    },
+  ],
+  profile: "greedy",
+  invariants: ["I1", "I3"],
+};
+
 const mutants: Readonly<Record<string, Mutant>> = {
-  M1: {
-    mistake: "the lease is counted from the reply",
-    patches: [
-      {
-        file: "src/node.ts",
-        find: "return { ...said, from: node, sentAt, ms",
-        replace: "return { ...said, from: node, sentAt: clock.now(), ms",
-      },
-    ],
-    profile: "greedy",
-    invariants: ["I1", "I3"],
-  },
+  M1: countsFromReply,
+  M1b: { ...countsFromReply, profile: "greedy3" },
   M2: {
     mistake: "a release deletes whatever stands there",
     patches: [

@@ -14,6 +14,11 @@ export interface NetworkSettings {
   readonly farMs: number;
   /** One reply in eight takes longer by up to this, though the node has answered in time. */
   readonly slowReplyMs: number;
+  /**
+   * Of every other grant the replies of all nodes but the first do: a majority that is late, which neither another node
+   * makes up for nor any refusal has foretold.
+   */
+  readonly slowGrantMs: number;
   /** How often each goes wrong, from 0 to 1. */
   readonly faults: Readonly<Record<MessageFault, number>>;
 }
@@ -134,7 +139,7 @@ export class Network {
     const hears = (copy: number, last: boolean, said: Said): void => {
       const lost = process.cutOff.has(node) || fate.fault(`drop reply ${name}#${copy}`, odds["drop reply"]);
       const at =
-        this.#timeline.now + node.farMs + this.#wayMs(`back ${name}#${copy}`) + this.#slowMs(`slow ${name}#${copy}`);
+        this.#timeline.now + node.farMs + this.#wayMs(`back ${name}#${copy}`) + this.#slowMs(message, said, copy);
       // A hidden try hides the failure of the one before.
       if (said.error !== undefined && !last) return;
       if (lost && fate.fault(`reset ${name}#${copy}`, last ? odds.reset : 0))
@@ -189,9 +194,14 @@ export class Network {
     return isLate ? ms + 4_000 * this.#fate.chance(`tail ms ${name}`) ** 2 : ms;
   }
 
-  #slowMs(name: string): number {
-    const { slowReplyMs } = this.#settings;
-    return slowReplyMs > 0 && this.#fate.fault(name, 1 / 8) ? slowReplyMs * this.#fate.chance(`${name} ms`) : 0;
+  #slowMs({ name, node, call }: Message, { reply }: Said, copy: number): number {
+    const { slowReplyMs, slowGrantMs } = this.#settings;
+    const slow = (what: string, odds: number, mostMs: number): number =>
+      mostMs > 0 && this.#fate.fault(what, odds) ? mostMs * this.#fate.chance(`${what} ms`) : 0;
+    const isGrant = call.verb === "acquire" && Array.isArray(reply) && reply[0] === 1;
+    const grantMs = isGrant && !node.isPrompt ? slowGrantMs : 0;
+    const round = name.replace(`/${node.label}`, "");
+    return slow(`slow ${name}#${copy}`, 1 / 8, slowReplyMs) + slow(`slow grant ${round}`, 1 / 2, grantMs);
   }
 
   /** By what its sender was doing when it first used the token, so that messages keep their names as faults go. */

@@ -24,6 +24,8 @@ export class SimNode {
   isDown: boolean = false;
   /** How much longer each way to it takes than to others. */
   farMs: number = 0;
+  /** Its grants are never slow. */
+  isPrompt: boolean = false;
   readonly #timeline: Timeline;
   readonly #redis = new FullKeyspace();
   #offMs: number;

@@ -149,7 +149,7 @@ const mixed: LockProfile = {
     ["abandon", 1],
     ["sleep", 1],
   ],
-  network: { oneWayMs: 8, sigma: 0.35, farMs: 0, slowReplyMs: 0, faults: faulty },
+  network: { oneWayMs: 8, sigma: 0.35, farMs: 0, slowReplyMs: 0, slowGrantMs: 0, faults: faulty },
   rates: "random",
   skewMs: 500,
   behindMs: 0,
@@ -196,7 +196,7 @@ const short: LockProfile = {
     ["hold", 4],
     ["extend", 1],
   ],
-  network: { oneWayMs: 10, sigma: 0.8, farMs: 0, slowReplyMs: 260, faults: { ...faulty, tail: 0.3 } },
+  network: { oneWayMs: 10, sigma: 0.8, farMs: 0, slowReplyMs: 260, slowGrantMs: 0, faults: { ...faulty, tail: 0.3 } },
   trouble: calm,
 };
 
@@ -398,7 +398,14 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** One of three nodes is on another continent. */
   far3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, network: { ...mixed.network, farMs: 150 } },
   mixed5: { ...mixed, nodes: 5, lengthMs: 12_000, leastProgress: 6 },
-  greedy3: { ...greedy, nodes: 3, lengthMs: 3_500, leastProgress: 1 },
+  greedy3: {
+    ...greedy,
+    nodes: 3,
+    processes: 4,
+    lengthMs: 5_000,
+    leastProgress: 1,
+    network: { ...greedy.network, slowReplyMs: 0, slowGrantMs: 100 },
+  },
   drift3: { ...drift, nodes: 3, lengthMs: 40_000, leastProgress: 0.7 },
   short3: { ...short, nodes: 3, lengthMs: 8_000, leastProgress: 6 },
   lossless3: { ...lossless, nodes: 3, lengthMs: 8_000, leastProgress: 9 },

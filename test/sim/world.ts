@@ -53,7 +53,9 @@ export function createWorld(profile: Profile, seed: number, options: RunOptions)
     const label = `n${place}`;
     return new SimNode(label, timeline, rateOf(fate, profile, label, 1), skewOf(fate, profile, label));
   });
-  for (const node of nodes.slice(1).slice(-1)) node.farMs = profile.network.farMs;
+  const [first, ...others] = nodes;
+  if (first !== undefined) first.isPrompt = others.length > 0;
+  for (const node of others.slice(-1)) node.farMs = profile.network.farMs;
   const count = options.processes ?? profile.processes;
   const processes = Array.from({ length: count }, (_, place) => {
     const name = `p${place}`;
