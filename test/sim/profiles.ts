@@ -20,8 +20,11 @@ interface WorldProfile {
   readonly behindMs: number;
   readonly trouble: Trouble;
   readonly isWorker: boolean;
-  /** Leases acquired or reads served in a seed, on average over many: less is no progress (I10). */
-  readonly leastProgress: number;
+  /**
+   * Leases acquired or reads served in a seed: what `npm run sim -- --profile <name>` prints of the shipped code, the mean
+   * of the seeds from 0 to 99.
+   */
+  readonly usualProgress: number;
   /** I11: nothing goes wrong, and what each call costs is known. */
   readonly countsRequests: boolean;
 }
@@ -164,14 +167,14 @@ const mixed: LockProfile = {
   },
   exclusion: true,
   isWorker: false,
-  leastProgress: 15,
+  usualProgress: 18.4,
   countsRequests: false,
 };
 
 /** Holders act each millisecond until they may not, among many who poll; replies are slow. */
 const greedy: LockProfile = {
   ...mixed,
-  leastProgress: 3,
+  usualProgress: 4.94,
   processes: 6,
   waitMs: 0,
   lengthMs: 6_000,
@@ -186,7 +189,7 @@ const greedy: LockProfile = {
 /** Leases hardly longer than a slow round trip: many grants come too late to be of use, and are rolled back. */
 const short: LockProfile = {
   ...mixed,
-  leastProgress: 30,
+  usualProgress: 38,
   leaseMs: 300,
   waitMs: 3_000,
   holdMs: [0, 300],
@@ -203,7 +206,7 @@ const short: LockProfile = {
 /** Long leases and clocks at the two ends of what is allowed. */
 const drift: LockProfile = {
   ...mixed,
-  leastProgress: 1.2,
+  usualProgress: 2.06,
   processes: 3,
   leaseMs: 30_000,
   waitMs: 0,
@@ -220,6 +223,7 @@ const drift: LockProfile = {
 /** Servers' clocks are set: only fences are promised. */
 const steps: LockProfile = {
   ...mixed,
+  usualProgress: 18.1,
   trouble: { ...mixed.trouble, serverStepEveryMs: 3_000, serverStepMs: [-3_000, 3_000] },
   exclusion: false,
 };
@@ -227,7 +231,7 @@ const steps: LockProfile = {
 /** Days between two holders, and a server's clock that is set back by weeks: a fence that has run ahead is not forgotten. */
 const calendar: LockProfile = {
   ...mixed,
-  leastProgress: 38,
+  usualProgress: 46.8,
   processes: 2,
   lengthMs: 120 * 86_400_000,
   thinkMs: [0, 9 * 86_400_000],
@@ -242,7 +246,7 @@ const calendar: LockProfile = {
 /** A node forgets everything: only fences are promised. */
 const amnesia: LockProfile = {
   ...mixed,
-  leastProgress: 14,
+  usualProgress: 17.9,
   trouble: { ...mixed.trouble, restartEveryMs: 4_000, forgets: true },
   exclusion: false,
 };
@@ -250,7 +254,7 @@ const amnesia: LockProfile = {
 /** Nothing goes wrong, so that requests can be counted. */
 const lossless: LockProfile = {
   ...mixed,
-  leastProgress: 28,
+  usualProgress: 36.6,
   cycles: [
     ["hold", 2],
     ["poll", 2],
@@ -266,7 +270,7 @@ const lossless: LockProfile = {
 /** One clock that stands still between events, six connections, and nothing after the response but `waitUntil`. */
 const workers: LockProfile = {
   ...mixed,
-  leastProgress: 13,
+  usualProgress: 15.8,
   trouble: { ...mixed.trouble, freezeEveryMs: 0, clientStepEveryMs: 0 },
   isWorker: true,
 };
@@ -297,13 +301,13 @@ const cache: CacheProfile = {
   behindMs: 0,
   trouble: { ...mixed.trouble, intruderEveryMs: 0 },
   isWorker: false,
-  leastProgress: 65,
+  usualProgress: 89.9,
   countsRequests: false,
 };
 
 const crowd: CacheProfile = {
   ...cache,
-  leastProgress: 600,
+  usualProgress: 969,
   leaseMs: 2_000,
   failures: 0,
   replays: 0,
@@ -325,17 +329,17 @@ const profiles: Readonly<Record<string, Profile>> = {
   workers,
   cache,
   /** Slow builds, short leases: most live by their renewals, and are overtaken where these are late. */
-  overtaken: { ...cache, leastProgress: 58, leaseMs: 100, buildMs: [0, 600] },
+  overtaken: { ...cache, usualProgress: 74.3, leaseMs: 100, buildMs: [0, 600] },
   /** The server forgets everything, again and again. */
   forgetful: {
     ...cache,
-    leastProgress: 55,
+    usualProgress: 81.2,
     trouble: { ...cache.trouble, restartEveryMs: 2_000, forgets: true },
   },
   /** A request a process at a time, as on Workers: no reader shares another's build. */
   cacheWorkers: {
     ...cache,
-    leastProgress: 48,
+    usualProgress: 64.8,
     processes: 8,
     readers: 1,
     isWorker: true,
@@ -344,7 +348,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
   restored: {
     ...cache,
-    leastProgress: 3,
+    usualProgress: 5.43,
     leaseMs: 2_000,
     buildMs: [0, 1_200],
     changeEveryMs: 400,
@@ -355,9 +359,9 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** Nothing goes wrong, in a crowd and for a single reader. */
   cacheCrowd: crowd,
   /** Builds that take longer than a lease are alone, as they are renewed. */
-  cacheRenewed: { ...crowd, leastProgress: 300, leaseMs: 200, buildMs: [0, 600] },
-  cacheLossless: { ...crowd, leastProgress: 45, processes: 3, readers: 1, countsRequests: true },
-  mixed3: { ...mixed, nodes: 3, leastProgress: 14, mostOrphanMs: 6_000 },
+  cacheRenewed: { ...crowd, usualProgress: 711, leaseMs: 200, buildMs: [0, 600] },
+  cacheLossless: { ...crowd, usualProgress: 60.9, processes: 3, readers: 1, countsRequests: true },
+  mixed3: { ...mixed, nodes: 3, usualProgress: 16.5, mostOrphanMs: 6_000 },
   /** One client's clock is hours behind, and nobody else is there to be waited for: it learns from refusals alone. */
   late3: {
     ...mixed,
@@ -369,7 +373,7 @@ const profiles: Readonly<Record<string, Profile>> = {
     waitMs: 300,
     cycles: [["hold", 1]],
     behindMs: 3 * 3_600_000,
-    leastProgress: 32,
+    usualProgress: 40.5,
     network: { ...mixed.network, faults: noFaults },
     trouble: calm,
   },
@@ -384,39 +388,39 @@ const profiles: Readonly<Record<string, Profile>> = {
       ["hold", 3],
       ["poll", 1],
     ],
-    leastProgress: 15,
+    usualProgress: 19.3,
     mostOrphanMs: 7_000,
     network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.06, "drop reply": 0.03 } },
     trouble: calm,
   },
   /** With an even number of nodes no majority is bare. */
-  mixed4: { ...mixed, nodes: 4, lengthMs: 12_000, leastProgress: 6 },
+  mixed4: { ...mixed, nodes: 4, lengthMs: 12_000, usualProgress: 8.48 },
   /** Wall clocks are off by more than a day: some clients have to raise their fences, some cannot take part. */
-  skewed3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, skewMs: 60_000_000 },
+  skewed3: { ...mixed, nodes: 3, lengthMs: 12_000, usualProgress: 7.48, skewMs: 60_000_000 },
   /** Days between two holders, whose clocks are hours apart. */
-  calendar3: { ...calendar, nodes: 3, leastProgress: 10, skewMs: 20_000_000, exclusion: true, trouble: calm },
+  calendar3: { ...calendar, nodes: 3, usualProgress: 45.3, skewMs: 20_000_000, exclusion: true, trouble: calm },
   /** One of three nodes is on another continent. */
-  far3: { ...mixed, nodes: 3, lengthMs: 12_000, leastProgress: 3, network: { ...mixed.network, farMs: 150 } },
-  mixed5: { ...mixed, nodes: 5, lengthMs: 12_000, leastProgress: 6 },
+  far3: { ...mixed, nodes: 3, lengthMs: 12_000, usualProgress: 6.14, network: { ...mixed.network, farMs: 150 } },
+  mixed5: { ...mixed, nodes: 5, lengthMs: 12_000, usualProgress: 10.1 },
   greedy3: {
     ...greedy,
     nodes: 3,
     processes: 4,
     lengthMs: 5_000,
-    leastProgress: 1,
+    usualProgress: 3.87,
     network: { ...greedy.network, slowReplyMs: 0, slowGrantMs: 100 },
   },
-  drift3: { ...drift, nodes: 3, lengthMs: 40_000, leastProgress: 0.7 },
-  short3: { ...short, nodes: 3, lengthMs: 8_000, leastProgress: 6 },
-  lossless3: { ...lossless, nodes: 3, lengthMs: 8_000, leastProgress: 9 },
-  workers3: { ...workers, nodes: 3, leastProgress: 9 },
+  drift3: { ...drift, nodes: 3, lengthMs: 40_000, usualProgress: 1.34 },
+  short3: { ...short, nodes: 3, lengthMs: 8_000, usualProgress: 10.1 },
+  lossless3: { ...lossless, nodes: 3, lengthMs: 8_000, usualProgress: 16.4 },
+  workers3: { ...workers, nodes: 3, usualProgress: 10.5 },
   /** As many nodes as a Worker can ask at once; a roll-back has to wait for the round that it ends. */
-  workers5: { ...workers, nodes: 5, lengthMs: 12_000, leastProgress: 5 },
+  workers5: { ...workers, nodes: 5, lengthMs: 12_000, usualProgress: 7.26 },
   /** Any node may forget: only fences are promised, and only as far as the clients' clocks agree. */
   amnesia3: {
     ...amnesia,
     nodes: 3,
-    leastProgress: 12,
+    usualProgress: 16.8,
     rates: "true",
     trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
   },
@@ -433,7 +437,7 @@ const profiles: Readonly<Record<string, Profile>> = {
     waitMs: 3_000,
     holdMs: [1_980, 1_980],
     cycles: [["hold", 1]],
-    leastProgress: 3,
+    usualProgress: 8.08,
     behindMs: 3 * 3_600_000,
     network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.1, "drop reply": 0.03, duplicate: 0.06 } },
     trouble: { ...calm, restartEveryMs: 10_000, powerCutEveryMs: 6_000, restartMs: [10, 50], forgets: true },
@@ -445,7 +449,7 @@ const profiles: Readonly<Record<string, Profile>> = {
     nodes: 5,
     quorum: 4,
     lengthMs: 12_000,
-    leastProgress: 2,
+    usualProgress: 4.39,
     trouble: {
       ...mixed.trouble,
       fickleNodes: 1,
@@ -478,14 +482,14 @@ export function excess(batch: {
   return `keys stood for ${average.toFixed(0)} ms a seed after they were rolled back, where ${mostOrphanMs} are the most`;
 }
 
-/** I10: says so where a batch has not come as far as locks do that work. A few seeds tell nothing. */
+/** I10: says so where a batch has come less than 80 % as far as is usual. A few seeds tell nothing. */
 export function shortfall(batch: {
   readonly profile: string;
   readonly seeds: number;
   readonly progress: number;
 }): string | undefined {
   const average = batch.progress / batch.seeds;
-  const { leastProgress } = profileOf(batch.profile);
-  if (batch.seeds < 30 || average >= leastProgress) return undefined;
-  return `${average.toFixed(1)} leases or reads a seed, where ${leastProgress} are expected`;
+  const { usualProgress } = profileOf(batch.profile);
+  if (batch.seeds < 30 || average >= 0.8 * usualProgress) return undefined;
+  return `${average.toFixed(2)} leases or reads a seed, where ${usualProgress} are usual`;
 }

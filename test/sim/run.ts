@@ -71,9 +71,9 @@ function summary({ profile, seeds, failures, progress, requests, events, overlap
   const broken = new Map<string, number>();
   for (const { violation } of failures) broken.set(violation.invariant, (broken.get(violation.invariant) ?? 0) + 1);
   const verdict = failures.length === 0 ? "clean" : [...broken].map(([name, count]) => `${count} x ${name}`).join(", ");
-  const perSeed = (count: number): string => (count / seeds).toFixed(1);
+  const perSeed = (count: number, digits = 1): string => (count / seeds).toFixed(digits);
   return (
-    `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(progress)} leases or reads, ` +
+    `${profile.padEnd(10)} ${seeds} seeds: ${verdict}; a seed ${perSeed(progress, 2)} leases or reads, ` +
     `${perSeed(requests)} requests, ${perSeed(events)} events, ${perSeed(overlaps)} overlaps, ` +
     `${perSeed(orphanMs)} ms of keys left behind; ` +
     `${(seeds / seconds).toFixed(0)} seeds/s`
