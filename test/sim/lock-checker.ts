@@ -9,7 +9,7 @@
  *   I5   a resource that checks fences never goes back to a holder of the past, and refuses nobody else
  *   I6   a token that was let go of is never granted again     I7   a lease is never shortened, nor longer than asked
  *   I8   a token ends by its time or its own release, and nobody else's key is touched
- *   I9   what may have been granted and is not held is let go of, on all nodes; a lease has an end
+ *   I9   what may have been granted and is not held is let go of, on all nodes, and soon; a lease has an end
  *   I10  work gets done                                        I11  a call costs the requests that it should
  *   I12  a deadline only moves by a definite reply             I13  the signal of a lease that is over has aborted
  *   I14  a release tells what has become of the lease          I15  nothing is held after its release
