@@ -32,7 +32,8 @@ export async function readBody(response: RestResponse, token: string): Promise<B
 /** What a `/pipeline` of `count` answered to the command at `place`; a whole that failed fails each. */
 export function replyAt(body: Body, place: number, count: number): Reply {
   const { json } = body;
-  if (!Array.isArray(json)) return replyOf(body, { error: Object(json).error });
+  // Without its text, which may quote the commands of others.
+  if (!Array.isArray(json)) return replyOf({ ...body, text: "" }, { error: Object(json).error });
   return replyOf(body, json.length === count ? json[place] : undefined);
 }
 

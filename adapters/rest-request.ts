@@ -37,11 +37,15 @@ export function urlOf(given: unknown): UrlParts | undefined {
   return url && /^https?:\/\/[^/@]+\//.test(url.href) ? url : undefined;
 }
 
+// Of all clients here, as one may be made for each request. A number alone: requests may share it anywhere.
+let count = 0;
+
 /**
  * Blanks that make a body unlike any other, so that no cache of a framework answers a request that looks like an earlier
  * one: Next keys its cache on the URL, the method, the headers and the body. JSON allows white space at its end.
  */
-export function uniqueBlanks(count: number): string {
+export function uniqueBlanks(): string {
+  count += 1;
   const digits = systemClock.now().wall.toString(4) + count.toString(4); // the first has 21 digits until 2109
   return digits.replace(/\d/g, (digit) => " \t\n\r"[+digit] as string);
 }

@@ -58,7 +58,6 @@ export interface RestClientOptions {
 export function restClient(options: RestClientOptions): CommandClient {
   const { fetch, cache, batch, label, scriptHeader } = options;
   const url = urlOf(options.url);
-  let sent = 0;
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Workers", "true");
@@ -68,12 +67,11 @@ export function restClient(options: RestClientOptions): CommandClient {
     const token = `${options.token ?? ""}`.trim(); // a line break often comes with it
     if (!/^[!-~]+$/.test(token)) throw configError("token", "a REST token", typeof options.token);
     if (signal?.aborted) throw signal.reason;
-    sent += 1;
     const address = url.origin + url.pathname.replace(/\/+$/, "") + path;
     const request: RestRequest = {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify(payload) + uniqueBlanks(sent),
+      body: JSON.stringify(payload) + uniqueBlanks(),
       redirect: "manual", // a followed one would take the token along
       ...(signal && { signal }),
       ...(cache && { cache }),

@@ -76,7 +76,7 @@ function plain(error: unknown): Error {
   const text = error.message
     .replace(/,? ?command was: .*$/s, "")
     .replace(/^Command( \d+ \[ \S+ \])? failed: /, "")
-    .replace(/Bearer [^"]*/, "Bearer ***"); // fetch quotes a header that it cannot send
+    .replace(/(?<=Bearer )[^"]*|(?<=\/\/)[^/\s]*(?=@)/, "***"); // fetch quotes a header that it cannot send, and a URL
   // The HTTP status is not told, but the text of Redis begins with a code in capitals.
   return isRedisText(text) ? new ReplyError(text) : new Error(scrub(text || error.name));
 }
@@ -88,6 +88,7 @@ function checkInstance(redis: UpstashRedis): void {
   else if (!has("exec") && has("sendCommand")) problem = "it has no exec method: wrap it with nodeRedisClient";
   else if (!has("exec") && has("execute")) problem = "it has no exec method: use it as it is";
   else if (!has("exec")) problem = "it has no exec method: update @upstash/redis to 1.35.2 or later";
+  else if (/\/\/[^/]*@/.test(String(field(field(redis, "client"), "baseUrl")))) problem = "its URL brings credentials";
   else problem = madeUpReplies(redis);
   if (problem) throw new LockError("config", `Cannot use the client as one of @upstash/redis as ${problem}`);
 }

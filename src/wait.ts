@@ -16,8 +16,8 @@ export interface Refusal {
   readonly chance: number;
 }
 
-// At most 20 requests in 10 s: the first, 8 free retries, then one every 850 ms at the most.
-const freeRetries = 8;
+// At most 20 tries in 10 s: the first, 7 free retries, then one every 850 ms at the most, and one as the time runs out.
+const freeRetries = 7;
 const pacedMs = 850;
 
 /**

@@ -17,6 +17,8 @@ export interface MemoryClientOptions {
    * @default "node 1" and so on, by its place in a Redlock
    */
   readonly label?: string | undefined;
+  /** First line of every script. It changes nothing here. @default none */
+  readonly scriptHeader?: string | undefined;
 }
 
 /**
@@ -39,13 +41,12 @@ export interface MemoryClientOptions {
  * await lock.withLock("invoice:42", async (lease) => console.log(lease.fence));
  * ```
  */
-export function memoryClient(
-  { label }: MemoryClientOptions = {},
-  environment?: Pick<Environment, "clock">,
-): CommandClient {
+export function memoryClient(options?: MemoryClientOptions, environment?: Pick<Environment, "clock">): CommandClient {
+  const { label, scriptHeader } = options ?? {};
   const redis = new Keyspace();
   return {
     label,
+    scriptHeader,
     async execute(command, { signal } = {}) {
       if (signal?.aborted) throw signal.reason;
       redis.nowUs = Math.floor((environment?.clock ?? systemClock).now().wall * 1_000);

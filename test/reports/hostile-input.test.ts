@@ -111,6 +111,18 @@ test("restServer() shows no token of another type, and takes no client without e
   }
 });
 
+test("what answers a whole batch is quoted to none of its callers, as it may quote the others", async () => {
+  const fetch = async (_: string, { body }: { readonly body: string }) =>
+    new Response(`cannot pass on ${body}`, { status: 502 });
+  const client = restClient({ url: "http://x.test", token: "t", batch: true, fetch });
+  const lock = createLock(client, { waitMs: 0, leaseMs: 1_000 });
+  const errors = await Promise.all(["a", "b"].map((name) => lock.acquire(name).catch((reason: unknown) => reason)));
+  for (const error of errors) {
+    expect(error).toMatchObject({ code: "unavailable" });
+    expect(inspect(error, { depth: 9 }) + JSON.stringify(error)).not.toMatch(/\bt[0-9a-f]{8}/);
+  }
+});
+
 test.for([
   ["as it was sent", (text: string) => text],
   ["as JSON", (text: string) => JSON.stringify(text)],

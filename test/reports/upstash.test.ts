@@ -240,6 +240,16 @@ describe("failures of @upstash/redis", () => {
     expect(String(error)).not.toContain("second line");
     expect(String(error)).not.toContain(token);
   });
+
+  test("C06 credentials in its URL are refused, and a URL that fetch quotes is printed without them", async () => {
+    const redis = new Redis({ url: "https://default:hunter2@x.test", token });
+    expect(() => upstashClient(redis)).toThrow("as its URL brings credentials");
+    const quoting = Object.assign(new Redis({ url, token }), {
+      exec: () => Promise.reject(new TypeError("Request cannot be constructed from https://default:hunter2@x.test/")),
+    });
+    const error = await rejection(upstashClient(quoting).execute(["PING"]));
+    expect(String(error)).toContain("https://***@x.test/");
+  });
 });
 
 describe("defaults of upstashClient()", () => {

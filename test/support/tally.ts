@@ -1,4 +1,4 @@
-/** The last line of a test run: `N passed, N failed`, with `, N skipped` where tests were. */
+/** The last line of a test run: `N passed, N failed`, behind one with `N skipped` where tests were. */
 import { writeSync } from "node:fs";
 import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
@@ -34,5 +34,5 @@ export function tally(modules: readonly TestModule[], strayErrors: number): Tall
 }
 
 export function lineOf({ passed, failed, skipped }: Tally): string {
-  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+  return `${skipped > 0 ? `${skipped} skipped\n` : ""}${passed} passed, ${failed} failed`;
 }
