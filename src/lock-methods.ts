@@ -30,10 +30,11 @@ export interface LockOptions {
   /**
    * How long `acquire` and `withLock` wait for another holder, in whole ms from the call to 365 days; 0 never waits. It
    * takes 20 tries in 10 s at the most, so a lock that is let go of after a second or more may be free for 850 ms before a
-   * waiter sees it. A
-   * Redis that stays silent adds up to three node time-outs: those of a first try, of its repetition (which a Redlock
-   * leaves out) and of the roll-back. One is the round trip as measured, a second while nothing is known, at most a quarter
-   * of the lease, and at least 250 ms, 100 ms in a Redlock, or the whole lease where that is shorter.
+   * waiter sees it.
+   *
+   * A Redis that stays silent adds up to three node time-outs: those of a first try, of its repetition (which a Redlock
+   * leaves out) and of the roll-back. One is the round trip as measured, a second while nothing is known, at most a
+   * quarter of the lease, and at least 250 ms, 100 ms in a Redlock, or the whole lease where that is shorter.
    *
    * @default {10_000}
    */

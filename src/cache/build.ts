@@ -89,5 +89,6 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   } finally {
     over.abort();
     nesting.key = "";
+    nesting.outer = undefined;
   }
 }

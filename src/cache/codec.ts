@@ -11,7 +11,7 @@ export interface Codec {
   readonly name: string;
   /** Change it when what is written changes its form: entries of another version are misses. */
   readonly version?: number | undefined;
-  /** Of a text, in UTF-16 units: a longer one is not stored. A build's value is then its caller's alone; `set` rejects. */
+  /** Of a text, in UTF-16 units: a longer one is not stored. A build's value is given to those who waited; `set` rejects. */
   readonly maxLength?: number | undefined;
   /** The text of a value; undefined where it has none. */
   encode(value: unknown): string | undefined | PromiseLike<string | undefined>;

@@ -14,7 +14,8 @@ export interface Nesting {
   readonly client: CommandClient;
   /** Of its entry; empty once it is over, as what goes on after it is not in it. */
   key: string;
-  readonly outer: Nesting | undefined;
+  /** None once it is over, or one that schedules the next would hold all before it. */
+  outer: Nesting | undefined;
 }
 
 // One for all caches, so that they see through each other's builds.
