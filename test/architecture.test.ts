@@ -1,4 +1,8 @@
 /** Holds the layout to what it promises. Each rule is also shown a breach, so that none is a rule that cannot fail. */
+import { spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
@@ -189,6 +193,22 @@ describe("the size", () => {
   test("a name that is not exported fails the build, so that no budget is kept by leaving out", async () => {
     await expect(bundle('export { createNothing } from "./src/index.ts";')).rejects.toThrow("createNothing");
   });
+});
+
+test.each([
+  ["f();", 1],
+  ["void f();", 0],
+  ["await f();", 0],
+])("the linter answers a promise in the line %s with %i", (line, status) => {
+  const folder = mkdtempSync(join(tmpdir(), "leasehold-lint-"));
+  try {
+    for (const file of ["biome.json", ".gitignore"]) copyFileSync(join(root, file), join(folder, file));
+    writeFileSync(join(folder, "breach.ts"), `export async function f(): Promise<void> {}\n${line}\n`);
+    const biome = join(root, "node_modules/@biomejs/biome/bin/biome");
+    expect(spawnSync(process.execPath, [biome, "lint", "."], { cwd: folder }).status).toBe(status);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 /** As a project ships it: bundled and minified by esbuild, whose output is larger than that of Vite. */
