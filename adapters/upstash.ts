@@ -76,7 +76,7 @@ function plain(error: unknown): Error {
   const text = error.message
     .replace(/,? ?command was: .*$/s, "")
     .replace(/^Command( \d+ \[ \S+ \])? failed: /, "")
-    .replace(/(?<=Bearer )[^"]*|(?<=\/\/)[^/\s]*(?=@)/, "***"); // fetch quotes a header that it cannot send, and a URL
+    .replace(/(?<=Bearer )[^"]*|(?<=\/\/)[^/\s]*(?=@)/g, "***"); // fetch quotes a header that it cannot send, and a URL
   // The HTTP status is not told, but the text of Redis begins with a code in capitals.
   return isRedisText(text) ? new ReplyError(text) : new Error(scrub(text || error.name));
 }

@@ -149,7 +149,7 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const reason = scrub(message, secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
-  const denied = /WRONGPASS|NOAUTH|NOPERM/.test(code);
-  const final = denied ? "config" : /max.*exceeded/i.test(reason) ? "unavailable" : undefined;
+  const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
+  const final = denied ? "config" : /\bmax.*exceeded/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, retryAfterMs, code, final };
 }

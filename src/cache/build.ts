@@ -77,8 +77,7 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
 
   const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
-    const given = { signal, fence: won?.attempt ?? 0, stale };
-    const value = await runNested(nesting, build, given);
+    const value = await runNested(nesting, build, { signal, fence: won?.attempt ?? 0, stale });
     const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
     return { payload: await toPayload(context, name, value), lives };
   };

@@ -47,7 +47,7 @@ export interface Flight extends Seat {
     args: readonly (string | number)[],
   ): Promise<Asked<Result>>;
   /** From here on all wait for a build: that of one of them, or one elsewhere that is over in `leftMs` at the latest. */
-  waitFor(builder?: Reader, leftMs?: number): void;
+  waitFor(builder: Reader | undefined, leftMs?: number): void;
 }
 
 export function createFlight(context: CacheContext, detach: () => void): Flight {

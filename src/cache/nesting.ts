@@ -26,7 +26,7 @@ export function outerBuild(client: CommandClient, { name, key }: Place): Nesting
   builds ??= createAsyncContext();
   const outer = builds?.getStore();
   for (let build = outer; build; build = build.outer) {
-    if (build.key === key && build.client === client) throw failure("config", "get", name, "its own build asks for it");
+    if (build.client === client && build.key === key) throw failure("config", "get", name, "its own build asks for it");
   }
   return outer;
 }

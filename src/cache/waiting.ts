@@ -37,6 +37,6 @@ export function lookAgainMs(
   let ms = etaMs * (1 + chance / 10) + roundTripMs;
   if (usualMs === 0) ms = Math.min(500, 100 * 2 ** sleeps);
   else if (etaMs <= 0) ms = Math.min(500, Math.max(25, elapsedMs / 2));
-  else if (etaMs > 500 && sleeps === 0) ms = Math.max(500, etaMs / 2);
+  else if (etaMs > 500 && !sleeps) ms = Math.max(500, etaMs / 2);
   return Math.min(ms, leftMs + chance * 50);
 }
