@@ -9,7 +9,7 @@ import { createRedlock } from "../src/redlock.ts";
 import { key, proposalOf, tokenOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
 import { lasting, lockError, shortened } from "./support/one-redis.ts";
-import { settle, virtualEnvironment } from "./support/virtual-clock.ts";
+import { offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const lost = { lose: "request" } as const;
 const down = { fail: new Error("ECONNREFUSED") };
@@ -22,8 +22,7 @@ function loosely(...args: unknown[]): unknown {
 
 /** The same environment for a process whose wall clock is off by so many ms. */
 function skewed({ clock, ...rest }: World["env"], ms: number): Environment {
-  const now = () => ({ monotonic: clock.monotonic, wall: clock.wall + ms });
-  return { ...rest, clock: { now, after: (...args) => clock.after(...args) } };
+  return { ...rest, clock: offClock(clock, ms) };
 }
 
 describe("createRedlock()", () => {

@@ -8,7 +8,6 @@ import { expect } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { CacheOptions } from "../../src/cache/options.ts";
 import { type Cache, createCache } from "../../src/cache.ts";
-import type { Clock } from "../../src/clock.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
 import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
@@ -18,7 +17,7 @@ import { electScript } from "../../src/scripts/elect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { tendScript } from "../../src/scripts/tend.ts";
 import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
-import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+import { offClock, seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
 export type Verb = "elect" | "commit" | "tend" | "invalidate";
 
@@ -87,11 +86,11 @@ export function world(): World {
         return faults?.(verb, place, command);
       });
       const events: LeaseholdEvent[] = [];
-      const skewed: Clock = {
-        now: () => ({ ...clock.now(), wall: clock.now().wall + skewMs }),
-        after: (ms, keepsAlive, callback) => clock.after(ms, keepsAlive, callback),
+      const own = {
+        clock: offClock(clock, skewMs),
+        random: seededRandom(seed),
+        host: { ...env.host, isolatesRequests },
       };
-      const own = { clock: skewed, random: seededRandom(seed), host: { ...env.host, isolatesRequests } };
       const cache = createCache(client, { observe: (event) => void events.push(event), ...options }, own);
       return { cache, client, events, verbs: () => client.sent.map(verbOf) };
     },

@@ -5,7 +5,6 @@
  * @module
  */
 import { memoryClient } from "../../adapters/memory/index.ts";
-import type { Clock } from "../../src/clock.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { LeaseholdEvent, Observer } from "../../src/events.ts";
@@ -15,7 +14,7 @@ import { createRedlock, type RedlockOptions } from "../../src/redlock.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { type Fault, faultyClient } from "../support/faulty-client.ts";
 import { type Verb, verbOf as verbOnOne } from "../support/one-redis.ts";
-import { seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+import { offClock, seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
 export const key = "lock:{job}";
 
@@ -75,13 +74,8 @@ function around(
 ): World {
   const env = virtualEnvironment();
   const { clock } = env;
-  let steppedMs = 0;
-  const now: Clock["now"] = () => ({ monotonic: clock.monotonic, wall: clock.wall + steppedMs });
-  const after = clock.after.bind(clock);
-  const own: Environment = { ...env, clock: { now, after } };
-  let nodesSteppedMs = 0;
-  const nodesNow: Clock["now"] = () => ({ monotonic: clock.monotonic, wall: clock.wall + nodesSteppedMs });
-  const nodes = Array.from({ length: count }, () => memoryClient({}, { ...env, clock: { now: nodesNow, after } }));
+  const [ownClock, nodesClock] = [offClock(clock), offClock(clock)];
+  const nodes = Array.from({ length: count }, () => memoryClient({}, { clock: nodesClock }));
   const sent: World["sent"] = [];
   const events: LeaseholdEvent[] = [];
   const sentOf = (verb: Verb, node?: number): World["sent"] =>
@@ -101,17 +95,13 @@ function around(
     sent,
     sentOf,
     events,
-    lock: create(clients, own, (event) => void events.push(event)),
+    lock: create(clients, { ...env, clock: ownClock }, (event) => void events.push(event)),
     other: createRedlock(nodes, {}, { ...env, random: seededRandom(2) }),
     run: (...command) => Promise.all(nodes.map((node) => node.execute(command))),
     types: () => events.map(({ type }) => type),
     verbs: () => nodes.map((_, node) => sent.filter((one) => one.node === node).map(({ verb }) => verb)),
-    stepWall(ms) {
-      steppedMs += ms;
-    },
-    stepNodes(ms) {
-      nodesSteppedMs += ms;
-    },
+    stepWall: ownClock.step,
+    stepNodes: nodesClock.step,
   };
 }
 

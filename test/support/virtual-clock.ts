@@ -110,3 +110,15 @@ export function virtualEnvironment(
 export function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
+
+/** The same time on a machine of its own, whose wall clock is off, and may be stepped. */
+export function offClock(clock: VirtualClock, offMs = 0): Clock & { step(ms: number): void } {
+  let off = offMs;
+  return {
+    now: () => ({ ...clock.now(), wall: clock.now().wall + off }),
+    after: (ms, keepsAlive, callback) => clock.after(ms, keepsAlive, callback),
+    step(ms) {
+      off += ms;
+    },
+  };
+}
