@@ -112,5 +112,5 @@ export function granted(context: LockContext, grant: Omit<Grant, "flightMs">, co
   const reason =
     `leaseMs ${leaseMs} is too short for a round trip of ${Math.ceil(cost.durationMs)} ms: ` +
     `use ${leastUsefulLeaseMs(trip, driftFactor)} or more`;
-  return { error: failure("config", "acquire", name, reason), cost };
+  return { error: failure("config", "acquire", name, reason, { nodes: cost.nodes }), cost };
 }

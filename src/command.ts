@@ -88,7 +88,7 @@ export function isReplyError(error: unknown): error is ReplyError {
 
 /** Whether an error has this name and a code: how the errors here are told, whichever copy of the package made them. */
 export function isCoded(error: unknown, name: string): error is Error & { readonly code: string } {
-  return error instanceof Error && error.name === name && typeof (error as Partial<ReplyError>).code === "string";
+  return Object(error).name === name && typeof Object(error).code === "string";
 }
 
 // At the start, behind "ERR", or inside the text of a failed script or a proxy: "ERR Error running script: -OOM command".

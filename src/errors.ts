@@ -106,7 +106,7 @@ export function failure(
   reason: string,
   details?: LockErrorDetails,
 ): LockError {
-  return new LockError(code, `Cannot ${action} "${name}" as ${reason}`, { lockName: name, ...details });
+  return new LockError(code, `Cannot ${action} ${JSON.stringify(name)} as ${reason}`, { lockName: name, ...details });
 }
 
 /** The "config" error of an argument, in the same grammar. */

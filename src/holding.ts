@@ -7,11 +7,11 @@
 import { elapsedMs, type Stamp } from "./clock.ts";
 import type { Signal } from "./command.ts";
 import type { LockContext, Wanted } from "./context.ts";
-import { failure, type LockError, type LostBy } from "./errors.ts";
+import { failure, type LockError, type LostBy, type NodeReport } from "./errors.ts";
 import { type LockEvent, notify } from "./events.ts";
-import { tooFewAnswers } from "./node.ts";
+import { type Answer, reportOf, tooFewAnswers } from "./node.ts";
 import { askAll, type Cost } from "./round.ts";
-import { extendScript } from "./scripts/extend.ts";
+import { type ExtendReply, extendScript } from "./scripts/extend.ts";
 import { quorumRemainingMs, remainingMs } from "./validity.ts";
 
 /** A node's word that a token holds its key. */
@@ -87,6 +87,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   let endedBy: Ending | undefined;
   let error: LockError | undefined;
   let cancelDeadline: (() => void) | undefined;
+  const reports: NodeReport[] = []; // by node, with holes
 
   const remainingMs = (): number => {
     const left = Math.floor(usableMs(context, grant));
@@ -104,9 +105,12 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     });
   };
   const lostError = (): LockError =>
-    (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, { lostBy: endedBy }));
+    (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, {
+      lostBy: endedBy,
+      nodes: reports.flat(),
+    }));
   const tell = (event: LeaseEvent): void => {
-    notify(observe, { name, fence, nodes: [], requests: 0, durationMs: 0, ...event } as LockEvent);
+    notify(observe, { name, fence, nodes: reports.flat(), requests: 0, durationMs: 0, ...event } as LockEvent);
   };
   const end = (by: Ending): void => {
     if (endedBy) return;
@@ -125,14 +129,10 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     const question = { script: extendScript, keys: [keys.lock], args: [token, leaseMs], leaseMs, keepsAlive };
     let extensions = 0;
     let misses = 0;
-    const { answers, cost } = await askAll(context, question, ({ reply, sentAt }, index) => {
-      const hold = holds[index] as Hold;
-      if (reply && reply.type !== "extended") hold.gone = reply.type;
-      if (reply && !hold.gone) {
-        extensions += 1;
-        const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
-        if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
-      } else misses += 1;
+    const { answers, cost } = await askAll(context, question, (answer, index) => {
+      reports[index] = reportOf(answer);
+      if (hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;
+      else misses += 1;
       if (!ending()) watch(); // also where the round was decided before
       return extensions >= quorum || misses > spare;
     });
@@ -146,6 +146,15 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
 
   watch();
   return { context, grant, controller, remainingMs, ending, assertHeld, lostError, end, tell, extend };
+}
+
+/** What a node says to an extend moves its bound, or ends it. Returns whether it has extended. */
+function hear(context: LockContext, hold: Hold, { reply, sentAt }: Answer<ExtendReply>, leaseMs: number): boolean {
+  if (reply && reply.type !== "extended") hold.gone = reply.type;
+  if (!reply || hold.gone) return false;
+  const word = { sentAt, remainingMs: reply.remainingMs, leaseMs };
+  if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);
+  return true;
 }
 
 /** What is left of a grant by both clocks, whether or not its lease is over; may be negative. */

@@ -93,7 +93,7 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
         const { fence, remainingMs } = reply;
         if (fence > largestFence) {
           cleanUp();
-          throw failure("config", "acquire", name, `its fence is above 2 ** 52`);
+          throw failure("config", "acquire", name, "its fence is above 2 ** 52", { nodes: cost.nodes });
         }
         const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];
         const outcome = granted(context, { ...wanted, token, fence, holds }, cost);

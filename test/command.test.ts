@@ -239,7 +239,6 @@ describe("isReplyError()", () => {
     ],
     ["an error with a code alone", Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })],
     ["a LockError", new LockError("unavailable", "Cannot acquire")],
-    ["an object that looks like one", { name: "ReplyError", code: "OOM", message: "OOM" }],
     ["a text", "OOM command not allowed"],
     ["null", null],
     ["undefined", undefined],

@@ -1,7 +1,8 @@
 import { inspect } from "node:util";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
-import { isLockError, LockError, type LockErrorCode } from "../src/errors.ts";
+import { failure, isLockError, LockError, type LockErrorCode } from "../src/errors.ts";
 
 const codes: LockErrorCode[] = ["contended", "timeout", "unavailable", "aborted", "lost", "build-failed", "config"];
 
@@ -72,6 +73,12 @@ describe("LockError", () => {
   });
 });
 
+test("a name stands in a message as JSON, so that it cannot look like another line of a log", () => {
+  const error = failure("contended", "acquire", 'a"\n\u001b[31mfake', "another holds it");
+  expect(error.message).toBe('Cannot acquire "a\\"\\n\\u001b[31mfake" as another holds it');
+  expect(error.lockName).toBe('a"\n\u001b[31mfake');
+});
+
 describe("isLockError()", () => {
   test.for(codes)("tells the code %s from all others", (code) => {
     const error = new LockError(code, "Cannot");
@@ -83,11 +90,17 @@ describe("isLockError()", () => {
     expect(isLockError(Object.assign(new Error("Cannot"), { name: "LockError", code: "lost" }), "lost")).toBe(true);
   });
 
+  test("goes by no class, so that an error of another realm counts, as in test runners and plug-ins", () => {
+    const foreign = runInNewContext("Object.assign(new Error('Cannot'), { name: 'LockError', code: 'lost' })");
+    expect(foreign).not.toBeInstanceOf(Error);
+    expect(isLockError(foreign, "lost")).toBe(true);
+  });
+
   test.for<[what: string, value: unknown]>([
     ["undefined", undefined],
     ["null", null],
     ["a string", "LockError"],
-    ["an object of that shape that is no error", { name: "LockError", code: "lost" }],
+    ["an object with a code", { code: "lost" }],
     ["another error", new Error("lost")],
     ["an error with a code", Object.assign(new Error("reset"), { code: "lost" })],
     ["a ReplyError", new ReplyError("OOM")],

@@ -262,21 +262,25 @@ describe("extend()", () => {
   });
 
   test.for([
-    ["a key that is gone", ["DEL", key], "expired"],
-    ["another's token", ["SET", key, "theirs"], "stolen"],
-  ] as const)("%s is a loss at once: nothing is created, nothing is prolonged", async ([, command, lostBy]) => {
-    const { lock, clock, run, events, verbs } = oneRedis();
-    const lease = await lock.acquire("job");
-    await run(...command);
-    const before = await run("PTTL", key);
-    expect((await lockError(lease.extend(), "lost")).lostBy).toBe(lostBy);
-    expectOver(lease, lostBy);
-    expect(await run("PTTL", key)).toBe(before);
-    expect(events.at(-1)).toMatchObject({ type: "lost", by: lostBy, name: "job", fence: lease.fence });
-    expect(clock.pending).toEqual([]);
-    await lockError(lease.extend(), "lost");
-    expect(verbs()).toEqual(["acquire", "extend"]);
-  });
+    ["a key that is gone", ["DEL", key], "expired", "absent"],
+    ["another's token", ["SET", key, "theirs"], "stolen", "foreign"],
+  ] as const)(
+    "%s is a loss at once: nothing is created, nothing is prolonged",
+    async ([, command, lostBy, outcome]) => {
+      const { lock, clock, run, events, verbs } = oneRedis();
+      const lease = await lock.acquire("job");
+      await run(...command);
+      const before = await run("PTTL", key);
+      const nodes = [{ label: "node 1", outcome }];
+      expect(await lockError(lease.extend(), "lost")).toMatchObject({ lostBy, nodes });
+      expectOver(lease, lostBy);
+      expect(await run("PTTL", key)).toBe(before);
+      expect(events.at(-1)).toMatchObject({ type: "lost", by: lostBy, name: "job", fence: lease.fence, nodes });
+      expect(clock.pending).toEqual([]);
+      await lockError(lease.extend(), "lost");
+      expect(verbs()).toEqual(["acquire", "extend"]);
+    },
+  );
 
   test("digits in strings and null for 0 are read alike", async () => {
     const { lock } = oneRedis({}, { extend: [{ answer: ["1", "5000"] }, { answer: [null, null] }] });

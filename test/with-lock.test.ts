@@ -257,7 +257,8 @@ describe("a holder of ten leases", () => {
     expect(events.filter(({ type }) => type === "held-long")).toEqual([]);
     await clock.until(running);
     const reports = events.filter(({ type }) => type === "held-long");
-    expect(reports).toMatchObject([{ name: "job", fence, durationMs: 10_000, requests: 0, nodes: [] }]);
+    const nodes = [{ label: "node 1", outcome: "extended" }]; // what it answered last
+    expect(reports).toMatchObject([{ name: "job", fence, durationMs: 10_000, requests: 0, nodes }]);
   });
 
   test("is not reported after it has let go", async () => {

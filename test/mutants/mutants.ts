@@ -369,8 +369,9 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: "if (leftMs(context, word) > leftMs(context, hold)) Object.assign(hold, word);",
-        replace: "for (const one of holds) Object.assign(one, word);",
+        find: "if (hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;",
+        replace:
+          "if (hear(context, holds[index] as Hold, answer, leaseMs)) {\n extensions += 1;\n for (const one of holds) hear(context, one, answer, leaseMs);\n }",
       },
     ],
     profile: "mixed3",
