@@ -149,7 +149,8 @@ function classify(error: unknown, { args }: ScriptCall<unknown>): Said<never> {
   const reason = scrub(message, secrets); // a client may reject with anything
   if (!isReplyError(error)) return { kind: "unknown", reason, retryAfterMs };
   const { code } = error;
-  const denied = /^(WRONGPASS|NOAUTH|NOPERM)$/.test(code);
-  const final = denied ? "config" : /\bmax.*exceeded/i.test(reason) ? "unavailable" : undefined;
+  // Credentials, a key of a foreign type (WRONGTYPE), or a server that does not run these scripts.
+  const unfit = /^(WRONG|NOAUTH|NOPERM)|unknown command|shebang|compiling|can't run/.test(code + reason);
+  const final = unfit ? "config" : /\bmax.*limit exceeded/i.test(reason) ? "unavailable" : undefined;
   return { kind: "no-vote", reason, retryAfterMs, code, final };
 }

@@ -87,7 +87,7 @@ describe("fencedSet()", () => {
   test("does not touch a key of another type where the fence belongs", async () => {
     const { set, run } = redis();
     await run("HSET", "{report}::fence", "field", "value");
-    expect((await lockError(set("a", 1), "unavailable")).message).toContain("WRONGTYPE");
+    expect((await lockError(set("a", 1), "config")).message).toContain("WRONGTYPE");
     expect(await run("EXISTS", "report")).toBe(0);
     expect(await run("TYPE", "{report}::fence")).toBe("hash");
   });
@@ -131,6 +131,12 @@ describe("fencedSet()", () => {
     expect(client.sent).toEqual([]);
   });
 
+  test("refuses what is no write at all", async () => {
+    const { client, env } = redis();
+    for (const write of [undefined, null, "report"]) await lockError(loosely(client, write, env), "config");
+    expect(client.sent).toEqual([]);
+  });
+
   test("never shows the value in an error", async () => {
     const { client, env } = redis();
     const error = await lockError(loosely(client, { key: "a", value: { secret: "s3cret" }, fence: 1 }, env), "config");
@@ -140,7 +146,7 @@ describe("fencedSet()", () => {
     expect(JSON.stringify(other)).not.toContain("nobody must know");
   });
 
-  test("names the factory for a foreign client", async () => {
+  test("refuses a foreign client", async () => {
     const error = await lockError(loosely({ call() {} }, { key: "a", value: "b", fence: 1 }), "config");
     expect(error.message).toContain("ioredisClient");
   });

@@ -198,12 +198,19 @@ describe("what Redis answers with an error", () => {
     ["WRONGPASS invalid username-password pair", "config", "WRONGPASS"],
     ["NOAUTH Authentication required.", "config", "NOAUTH"],
     ["NOPERM this user has no permissions to run the 'eval' command", "config", "NOPERM"],
+    ["ERR The user executing the script can't run this command or subcommand script: f_1", "config", "ERR"],
     ["ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.", "unavailable", "ERR"],
     ["ERR max requests limit exceeded", "unavailable", "ERR"],
+    ["ERR max request size exceeded. Limit: 1048576 bytes, Actual: 2000000 bytes", "unavailable", "ERR"],
     ["ERR max number of clients reached", "unavailable", "ERR"],
     ["OOM command not allowed when used memory > 'maxmemory'.", "unavailable", "OOM"],
     ["ERR Error running script (call to f_1): @user_script:3: OOM command not allowed", "unavailable", undefined],
-    ["WRONGTYPE Operation against a key holding the wrong kind of value", "unavailable", "WRONGTYPE"],
+    ["WRONGTYPE Operation against a key holding the wrong kind of value", "config", "WRONGTYPE"],
+    // Servers that do not run the scripts at all: EVAL renamed away, a header of another service, no header known yet.
+    ["ERR unknown command 'EVAL', with args beginning with: '#!lua'", "config", "ERR"],
+    ["ERR Unexpected flag in script shebang: allow-key-locking", "config", "ERR"],
+    ["ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'", "config", "ERR"],
+    ["READONLY You can't write against a read only replica.", "unavailable", "READONLY"],
   ] as const)("%s is %s", async ([message, code, serverCode]) => {
     const error = await answered(message);
     expect(error).toMatchObject({ code, lockName: "job", cause: { name: "ReplyError" } });

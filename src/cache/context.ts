@@ -45,8 +45,6 @@ export async function askEntry<Result extends Verdict>(
 ): Promise<Answer<Result>> {
   const answer = await ask(context.env, context.node, { script, keys: [doing.key], args }, requestTimeoutMs);
   doing.requests += answer.requests;
-  // A key of another type: the prefix is not the cache's own.
-  if (answer.kind === "no-vote" && answer.code === "WRONGTYPE") return { ...answer, final: "config" };
   if (isLast || answer.kind !== "unknown" || answer.retryAfterMs) return answer;
   return askEntry(context, doing, script, args, true);
 }

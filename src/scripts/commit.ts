@@ -22,7 +22,7 @@ if h.f == ARGV[2] then return r('stored', 0) end
 if not mine then
   if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end
   local why = not h.lf and 'gone' or n('fl') > fence and 'invalidated' or 'superseded'
-  return r(why, 0, n('f') > fence and now < n('fu') and known(ARGV[3]))
+  return r(why, 0, n('f') > fence and now < n('fu') and known())
 end
 if n('ls') > 0 then d = d > 0 and d + (took - d) * (took < d and .5 or .3) or took end
 w('p', ARGV[4], 'f', ARGV[2], 'fu', s(now + ARGV[5]), 'xu', s(now + ARGV[6]), 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0')

@@ -16,7 +16,7 @@ export type ElectReply = EntryReply<"none" | "won" | "hit" | "busy" | "back-off"
  * it is not too old. A hit writes nothing.
  */
 export const electScript: Script<ElectReply> = entryScript(`
-local left, age, p = n('lu') - now, now - n('fu'), known(ARGV[3])
+local left, age, p = n('lu') - now, now - n('fu'), known()
 if left > 0 and h.t == ARGV[1] then return r('won', left, p) end
 if ARGV[4] ~= '2' then
   if p and age < 0 then return r('hit', -age, p) end

@@ -34,7 +34,7 @@ local function w(...)
   redis.call('HSET', KEYS[1], ...)
   redis.call('PEXPIREAT', KEYS[1], s(math.max(now, n('xu'), n('lu'), n('bu')) + 60000))
 end
-local function known(codec) return now < n('xu') and (h.p or ''):sub(1, #codec) == codec and h.p end
+local function known() return now < n('xu') and (h.p or ''):sub(1, #ARGV[3]) == ARGV[3] and h.p end
 local function r(word, ms, p)
   return { word, p or false, n('lf'), n('f'), ms, now - n('fu'), now - n('ls'), n('d') }
 end

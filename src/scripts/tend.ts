@@ -21,7 +21,7 @@ export type TendReply = EntryReply<"renewed" | "failed" | "over">;
  */
 export const tendScript: Script<TendReply> = entryScript(`
 local lease = tonumber(ARGV[4])
-if not mine then return r('over', 0, known(ARGV[3])) end
+if not mine then return r('over', 0, known()) end
 if lease > 0 then
   w('lu', s(math.max(n('lu'), now + lease)))
   return r('renewed', n('lu') - now)
@@ -31,4 +31,4 @@ h.lu = nil
 if lease == 0 then return r('over', 0) end
 local wait = math.min(30000, 1000 * 2 ^ n('e'))
 w('e', s(n('e') + 1), 'bu', s(now + wait))
-return r('failed', wait, known(ARGV[3]))`);
+return r('failed', wait, known())`);
