@@ -75,10 +75,10 @@ const statusError = 2;
  */
 export function openTelemetryObserver(
   meter: OpenTelemetryMeter,
-  options: OpenTelemetryObserverOptions = {},
+  options?: OpenTelemetryObserverOptions,
   clock: Clock = systemClock,
 ): Observer {
-  const { tracer } = options;
+  const { tracer } = options ?? {};
   for (const method of ["createCounter", "createHistogram"]) check("the meter", meter, method);
   if (tracer !== undefined) check("the tracer", tracer, "startSpan");
   return measuringObserver(
@@ -94,7 +94,7 @@ export function openTelemetryObserver(
       },
       stretch: (stretch) => tracer && addSpan(tracer, stretch),
     },
-    options,
+    options ?? {},
     clock,
   );
 }

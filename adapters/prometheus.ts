@@ -75,10 +75,10 @@ export interface PrometheusObserverOptions<Registry extends PrometheusRegistry> 
  */
 export function prometheusObserver<Registry extends PrometheusRegistry>(
   client: PrometheusClient<Registry>,
-  options: PrometheusObserverOptions<Registry> = {},
+  options?: PrometheusObserverOptions<Registry>,
   clock: Clock = systemClock,
 ): Observer {
-  const { registry = field(client, "register") as Registry } = options;
+  const { registry = field(client, "register") as Registry } = options ?? {};
   for (const name of ["Counter", "Histogram"]) {
     if (typeof field(client, name) === "function") continue;
     throw configError("the client", `the module prom-client, with ${name}; a registry is an option`, typeof client);
@@ -98,7 +98,7 @@ export function prometheusObserver<Registry extends PrometheusRegistry>(
       new client.Histogram({ ...metric, buckets: [...buckets] });
     return (value, told) => histogram.observe({ ...told }, value);
   };
-  return measuringObserver({ instrument }, options, clock);
+  return measuringObserver({ instrument }, options ?? {}, clock);
 }
 
 /** By the conventions of Prometheus: the unit at the end, and what only grows is a total. */

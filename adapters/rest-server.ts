@@ -43,10 +43,11 @@ export interface RestServerOptions {
  * ```
  */
 export function restServer(client: CommandClient, options: RestServerOptions): Hono {
-  const { token, maxBodyBytes: maxSize = 10_485_760 } = options;
+  const { token, maxBodyBytes: maxSize = 10_485_760 } = Object(options) as RestServerOptions;
   const authorization = bearerOf(token);
   if (!field(client, "execute")) throw configError("client", "one with an execute method", typeof client);
-  if (!(maxSize > 0)) throw configError("maxBodyBytes", "a positive number", String(maxSize));
+  const isLimit = typeof maxSize === "number" && maxSize > 0;
+  if (!isLimit) throw configError("maxBodyBytes", "a positive number", String(maxSize));
   const app = new Hono();
   app.use(async (c, next) => {
     if (isSame(c.req.header("authorization") ?? "", authorization)) return next();

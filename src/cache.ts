@@ -98,6 +98,7 @@ export function createCache(client: CommandClient, options?: CacheOptions, envir
   checkPrefix(prefix);
   checkFunction("observe", observe, true);
   checkFunction("waitUntil", waitUntil, true);
+  checkFunction("codec.decode", codec?.decode);
   const node = createNode(checkClient(client), 1);
   let flights: Flights | undefined;
   const begin = (key: string) => {

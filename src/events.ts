@@ -58,7 +58,7 @@ export type CacheEvent =
   /** A value was not stored, as its build is no longer the elected one. */
   | (Fenced & { readonly type: "commit-refused"; readonly reason: string })
   /** A build failed; until `retryAfterMs` have passed every caller is told so. */
-  | (Happened & { readonly type: "build-failed"; readonly retryAfterMs: number });
+  | (Fenced & { readonly type: "build-failed"; readonly retryAfterMs: number });
 
 /** Anything that happens. */
 export type LeaseholdEvent = LockEvent | CacheEvent;

@@ -53,9 +53,10 @@ const timeoutMs = 10_000;
  */
 export async function fencedSet(
   client: CommandClient,
-  { key, value, fence, ttlMs }: FencedWrite,
+  write: FencedWrite,
   environment?: Environment,
 ): Promise<boolean> {
+  const { key, value, fence, ttlMs } = Object(write) as FencedWrite;
   const node = createNode(checkClient(client), 1);
   const fenceKey = fenceKeyOf(checkName("key", key));
   if (typeof value !== "string") throw invalid("value", typeof value, "a string");

@@ -143,7 +143,7 @@ export function lockMethods(
       return (await hold(name, checkedCall(call, defaults))).lease;
     },
     async tryAcquire(name, call) {
-      const held = await tryHold(name, checkedCall({ ...call, waitMs: 0 }, defaults));
+      const held = await tryHold(name, checkedCall(call, defaults));
       return "lease" in held ? held.lease : null;
     },
     async withLock<T>(name: string, ...rest: TaskArguments<AcquireOptions, T>) {

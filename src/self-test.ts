@@ -63,9 +63,10 @@ export interface SelfTestOptions {
  */
 export async function selfTest(
   client: CommandClient,
-  { prefix = "lock", signal, onCheck }: SelfTestOptions = {},
+  options?: SelfTestOptions,
   environment?: Environment,
 ): Promise<SelfTest> {
+  const { prefix = "lock", signal, onCheck } = options ?? {};
   const node = createNode(checkClient(client), 1);
   checkPrefix(prefix);
   checkSignal(signal);

@@ -49,24 +49,14 @@ export function checkFunction(option: string, value: unknown, optional = false):
 
 /** An `AbortSignal` of any realm, or none. */
 export function checkSignal(value: Signal | undefined): void {
-  check(value === undefined || typeof value?.addEventListener === "function", "signal", value, "an AbortSignal");
+  check(value === undefined || typeof value?.removeEventListener === "function", "signal", value, "an AbortSignal");
 }
 
-/** A client behind the boundary; a raw foreign one is told which factory to pass through. */
+/** A client behind the boundary; a raw foreign one has to pass through a factory. */
 export function checkClient(client: CommandClient): CommandClient {
-  const has = (method: string): boolean => typeof client === "object" && typeof Object(client)[method] === "function";
-  if (has("execute") && !has("sendCommand")) return client; // a pool of node-redis has both
-  // Told by the method that only this client has; ioredis comes first, as it has a sendCommand as well.
-  const factory = has("call")
-    ? "ioredis"
-    : has("sendCommand")
-      ? "nodeRedis"
-      : has("exec")
-        ? "upstash"
-        : has("send")
-          ? "bun"
-          : "rest";
-  throw configError("the client", `wrapped, as by ${factory}Client`, typeof client);
+  const { execute, sendCommand } = Object(client);
+  if (typeof execute === "function" && !sendCommand) return client; // a pool of node-redis has both
+  throw configError("the client", "one with execute, such as restClient or ioredisClient makes", typeof client);
 }
 
 /** The "config" error of an argument that is not what was expected. */

@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { memoryClient } from "../adapters/memory/index.ts";
+import type { Codec } from "../src/cache/codec.ts";
 import type { GetOptions } from "../src/cache/options.ts";
 import { createCache } from "../src/cache.ts";
 import { refusal, world } from "./cache/world.ts";
@@ -307,13 +308,18 @@ describe("options", () => {
     expect(client.sent).toEqual([]);
   });
 
-  test("refuses a wrong prefix, observer, waitUntil or client at once", () => {
+  test("refuses a wrong prefix, observer, waitUntil, codec or client at once", () => {
     const client = memoryClient();
     const wrong = 1 as unknown as undefined;
     expect(() => createCache(client, { prefix: "a{b" })).toThrow("Cannot use prefix");
     expect(() => createCache(client, { observe: wrong })).toThrow("Cannot use observe");
     expect(() => createCache(client, { waitUntil: wrong })).toThrow("Cannot use waitUntil");
-    expect(() => createCache({} as unknown as typeof client)).toThrow("must be wrapped");
+    expect(() => createCache({} as unknown as typeof client)).toThrow("must be one with execute");
+    for (const codec of [null, "json", {}, { name: "x", decode: 1 }]) {
+      expect(() => createCache(client, { codec: codec as unknown as Codec })).toThrow(
+        "Cannot use codec.decode as it must be a function",
+      );
+    }
   });
 
   test("keeps entries under its prefix, one key each, in the slot of the data they are made of", async () => {

@@ -54,7 +54,7 @@ describe("createRedlock()", () => {
     );
   });
 
-  test("names the factory for a foreign client among its own", () => {
+  test("refuses a foreign client among its own", () => {
     expect(() => loosely([client, { call() {} }])).toThrow(/ioredisClient/);
   });
 

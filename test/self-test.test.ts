@@ -199,6 +199,7 @@ describe("selfTest()", () => {
       await lockError(selfTest(client, options, env), "config");
     }
     expect(client.sent).toEqual([]);
+    expect((await env.clock.until(selfTest(client, null as never, env))).passed).toBe(true);
   });
 });
 

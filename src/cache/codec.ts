@@ -52,7 +52,7 @@ export async function toPayload({ codec, prefix }: Writing, name: string, value:
 
 /** Whether a payload is longer than its codec wants to have stored; never where that says nothing. */
 export function isTooLong({ codec, prefix }: Writing, payload: string): boolean {
-  return payload.length - prefix.length > Number(codec.maxLength);
+  return payload.length - prefix.length > (codec.maxLength as number);
 }
 
 /** The value of a payload. @throws LockError "config" when the codec cannot read it, which it has not written */

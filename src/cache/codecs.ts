@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { invalid } from "../validate.ts";
+import { checkFunction, invalid } from "../validate.ts";
 import { type Codec, jsonCodec } from "./codec.ts";
 
 /**
@@ -68,10 +68,9 @@ const usualLength = 4_096;
  * console.log(rows.length);
  * ```
  */
-export function deflated(
-  codec: Codec = jsonCodec,
-  { above = usualLength }: { readonly above?: number | undefined } = {},
-): Codec {
+export function deflated(codec: Codec = jsonCodec, options?: { readonly above?: number | undefined }): Codec {
+  const { above = usualLength } = options ?? {};
+  checkFunction("codec.decode", codec?.decode);
   return {
     name: `${codec.name}+deflate`,
     version: codec.version,
@@ -110,7 +109,9 @@ export function deflated(
  * ```
  */
 export function capped(codec: Codec, maxLength: number): Codec {
-  if (!(maxLength >= 0)) throw invalid("maxLength", maxLength, "a number of 0 or more");
+  checkFunction("codec.decode", codec?.decode);
+  if (!(typeof maxLength === "number" && maxLength >= 0))
+    throw invalid("maxLength", maxLength, "a number of 0 or more");
   return {
     name: codec.name,
     version: codec.version,

@@ -61,7 +61,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
     if (asked?.kind === "no-vote" && !asked.final) await ask(tendScript, 0);
     if (reply && !stands) say({ type: "commit-refused", fence, reason: reply.type }, asked);
     say({ type: "built", fence, stored: stands }, asked);
-  } else if (hasFailed) say({ type: "build-failed", retryAfterMs: retryAfterMs ?? 0 }, asked);
+  } else if (hasFailed) say({ type: "build-failed", fence, retryAfterMs: retryAfterMs ?? 0 }, asked);
   else return;
 
   if (asked && reply) serve(flight, asked, !payload);

@@ -144,6 +144,7 @@ describe("the observer over OpenTelemetry", () => {
     await lockError(wrong(meter, { tracer: meter }), "config");
     await lockError(wrong(meter, { label: "invoice" }), "config");
     await lockError(wrong(meter, { maxLabels: 1.5 }), "config");
+    expect(await wrong(meter, null as never)).toBeTypeOf("function");
   });
 });
 

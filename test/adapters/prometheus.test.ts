@@ -80,6 +80,7 @@ describe("the observer over prom-client", () => {
     expect((await lockError(wrong(promClient, { registry: {} }), "config")).message).toContain("registry");
     await lockError(wrong(promClient, { registry, label: "invoice" }), "config");
     await lockError(wrong(promClient, { registry, maxLabels: 0 }), "config");
+    expect(await wrong(promClient, null as never)).toBeTypeOf("function");
     new promClient.Histogram({ name: "leasehold_acquisitions_total", help: "another", registers: [registry] });
     expect((await lockError(wrong(promClient, { registry }), "config")).message).toContain(
       "leasehold_acquisitions_total",

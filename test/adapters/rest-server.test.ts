@@ -211,6 +211,8 @@ describe("requests that are refused", () => {
     { token: "grün" },
     { maxBodyBytes: 0 },
     { maxBodyBytes: Number.NaN },
+    { maxBodyBytes: "500" as unknown as number },
+    { maxBodyBytes: Symbol("s") as unknown as number },
   ])("%o is refused when the app is made", (options) => {
     expect(() => serve(() => "OK", options)).toThrow(expect.objectContaining({ name: "LockError", code: "config" }));
   });

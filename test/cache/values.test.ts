@@ -124,7 +124,7 @@ describe("capped", () => {
     expect(await cache.getEntry("k", fresh, () => "short")).toMatchObject({ status: "built", stored: true });
   });
 
-  test("refuses to set a longer one, and to cap at what is no length", async () => {
+  test("refuses to set a longer one, and to cap at what is no length or no codec", async () => {
     const { cache, client } = world().process({ options });
     const error = await refusal(cache.set("k", "x".repeat(100), fresh), "config");
     expect(error.message).toBe('Cannot store "k" as it is longer than maxLength');
@@ -133,6 +133,10 @@ describe("capped", () => {
       expect(() => capped(textCodec, length as number)).toThrow(
         /^Cannot use maxLength as it must be a number of 0 or more/,
       );
+    }
+    for (const codec of [null, "json", {}] as unknown[] as Codec[]) {
+      expect(() => capped(codec, 5)).toThrow("Cannot use codec.decode");
+      expect(() => deflated(codec)).toThrow("Cannot use codec.decode");
     }
   });
 

@@ -145,5 +145,5 @@ test("an object that is no client of Bun's is refused with the factory that fits
     const message = `Cannot use the client as one of Bun as it has no send method: ${remedy}`;
     expect(refused(client)).toMatchObject({ code: "config", message });
   }
-  expect(() => createLock({ send: method } as never)).toThrow("wrapped, as by bunClient");
+  expect(() => createLock({ send: method } as never)).toThrow("the client as it must be one with execute");
 });
