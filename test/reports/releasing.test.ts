@@ -59,6 +59,30 @@ test.for([[{ fail: new Error("ECONNRESET") }], [{ lose: "request" }]] as const)(
   },
 );
 
+test.for(bothLocks)("C02 an abort during the release does not keep it from freeing the lock: %s", async ([, build]) => {
+  const { lock, clock, run, nodes, sentOf } = build({}, ({ verb }) =>
+    verb === "release" ? { requestMs: 50 } : undefined,
+  );
+  const controller = new AbortController();
+  const { signal } = controller;
+  const lease = await lock.acquire("job", { signal });
+  await clock.advance(1); // so that the key is on all
+  const releasing = lease.release();
+  controller.abort("enough");
+  expect(lease.remaining()).toBe(0);
+  expect(await clock.until(releasing)).toBe("released");
+  await clock.advance(1);
+  expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
+
+  const late = new AbortController();
+  const running = lock.withLock("job", { signal: late.signal }, () => 42);
+  while (sentOf("release").length < 2 * nodes.length) await clock.advance(1);
+  late.abort("enough");
+  expect(await clock.until(running)).toBe(42);
+  await clock.advance(50);
+  expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
+});
+
 describe.for(bothLocks)("C03 what the task came to is never hidden by the release: %s", ([, build]) => {
   const broken = () =>
     build({}, ({ verb, place }) => (verb === "release" && place < 2 ? { fail: new Error("ECONNRESET") } : undefined));
@@ -238,7 +262,9 @@ describe("C06 what errors print", () => {
       expect(json).toContain(error.code);
       expect(json).toContain('"lockName":"job"');
       expect(json).toContain('"label":"eu.example');
-      expect(error.nodes?.[0]?.reason).toMatch(/./);
+      const [{ reason }] = JSON.parse(json).nodes;
+      expect(reason).toMatch(/./);
+      expect(reason).toBe(error.nodes?.[0]?.reason);
       for (const printed of [
         json,
         inspect(error, { depth: 10, showHidden: true }),
