@@ -7,15 +7,21 @@ import { Cluster as Cluster5, Redis as Redis5 } from "ioredis-5";
 import { createClient, createClientPool, createCluster } from "redis";
 import { createClient as createClient5 } from "redis-5";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Ioredis, ioredisClient } from "../../adapters/ioredis.ts";
+import { bunClient } from "../../adapters/bun.ts";
+import { ioredisClient } from "../../adapters/ioredis.ts";
 import { nodeRedisClient } from "../../adapters/node-redis.ts";
+import { upstashClient } from "../../adapters/upstash.ts";
 import { type CommandClient, isReplyError, type Reply } from "../../src/command.ts";
+import { inspectLock } from "../../src/inspect.ts";
+import type { Lease } from "../../src/lease.ts";
+import { createLock } from "../../src/lock.ts";
 import type { Script } from "../../src/script.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { type RunningCluster, startCluster } from "../support/cluster.ts";
+import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
 
 const lockKey = "lock:{invoice:42}";
@@ -60,18 +66,33 @@ describeRedis("one Redis over TCP", () => {
     "redis 5 on RESP3": async () => nodeRedisClient(await connected(createClient5({ ...at(server), RESP: 3 }))),
   };
 
-  test("A11 a client that gives Buffers or bytes does as one that gives strings", async () => {
+  const conversions: [what: string, convert: (reply: unknown) => unknown][] = [
+    ["Buffers", (reply) => reply],
+    ["bytes", converted((part) => (Buffer.isBuffer(part) ? Uint8Array.from(part) : part))],
+    ["strings", converted(String)],
+  ];
+  test.for(conversions)("A11 a lock is held and let go of over clients that give %s", async ([, convert]) => {
     const redis = opened(new Redis(server.port));
     const sent = new Set<string>();
-    const giving = (convert: (reply: unknown) => unknown): Ioredis => ({
-      async call(command, ...args) {
-        sent.add(command);
-        return convert(await redis.callBuffer(command, ...args));
-      },
-    });
-    await expectFullLifecycle(ioredisClient(giving((reply) => reply)));
-    await expectFullLifecycle(ioredisClient(giving(asBytes)));
-    expect([...sent]).toEqual(["EVAL"]); // No GET: whose lock it is was decided by the scripts alone.
+    const send = async (command: string, args: (string | number)[]): Promise<unknown> => {
+      sent.add(command);
+      return convert(await redis.callBuffer(command, ...args));
+    };
+    for (const client of [
+      ioredisClient({ call: (command, ...args) => send(command, args) }),
+      nodeRedisClient({ sendCommand: ([command = "", ...args]) => send(command, args) }),
+      bunClient({ send }),
+    ]) {
+      const lock = createLock(client, { waitMs: 0 });
+      const lease = await lock.acquire("invoice:42");
+      expect(await lock.tryAcquire("invoice:42")).toBeNull();
+      expect(await inspectLock(client, "invoice:42")).toMatchObject({ held: true, fence: lease.fence });
+      await lease.extend();
+      expect(await lease.release()).toBe("released");
+      expect(await admin.exists(lockKey)).toBe(0);
+    }
+    expect(sent.size).toBeGreaterThan(0);
+    for (const command of sent) expect(command).toMatch(/^EVAL(SHA)?$/); // no GET: the scripts alone decide whose it is
   });
 
   for (const [name, build] of Object.entries(clients)) {
@@ -142,7 +163,7 @@ describeRedis("one Redis over TCP", () => {
     expect(await admin.exists(lockKey)).toBe(0);
   });
 
-  test("G03 a client of the caller's keeps its listeners, and the death of Redis is an unknown outcome", async () => {
+  test("G03 a client of the caller's keeps its listeners, and the death of Redis is an unknown outcome, and then a loss", async () => {
     const mortal = await startRedis();
     const ioredis = opened(new Redis({ port: mortal.port, retryStrategy: () => null, maxRetriesPerRequest: 0 }));
     const nodeRedis = createClient({ socket: { port: mortal.port, reconnectStrategy: false } });
@@ -153,10 +174,20 @@ describeRedis("one Redis over TCP", () => {
     const before = listeners();
     const both = [ioredisClient(ioredis), nodeRedisClient(nodeRedis)];
     for (const client of both) expect(await client.execute(["PING"])).toBe("PONG");
+    const leases: Lease[] = [];
+    const untilLost = async (lease: Lease): Promise<void> => {
+      leases.push(lease);
+      await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+    };
+    const losses = both.map((client, place) =>
+      lockError(createLock(client, { leaseMs: 500 }).withLock(`job ${place}`, untilLost), "lost"),
+    );
+    while (leases.length < both.length) await ioredis.ping();
     process.kill(mortal.pid, "SIGSTOP");
     const unanswered = both.map((client) => rejection(client.execute(["PING"])));
     await mortal.stop();
     for (const error of await Promise.all(unanswered)) expect(error).not.toSatisfy(isReplyError);
+    for (const { lostBy } of await Promise.all(losses)) expect(lostBy).toBe("expired");
     expect(listeners()).toEqual(before);
   });
 
@@ -191,9 +222,16 @@ describeRedis("a Redis Cluster of three masters", () => {
   test.for(Object.entries(clusters))(
     "E06 the slot is that of the prefixed key on a Cluster of %s",
     async ([, ClusterOf]) => {
-      const redis = new ClusterOf([{ host: "127.0.0.1", port: cluster.port }], { keyPrefix: "app{1}:" });
+      const masters = cluster.ports.map((port) => new Redis(port));
+      await Promise.all(masters.map((master) => master.flushall()));
+      // Without redirections a command fails that goes to the master of another slot.
+      const settings = { keyPrefix: "app{1}:", maxRedirections: 0 };
+      const redis = new ClusterOf([{ host: "127.0.0.1", port: cluster.port }], settings);
       await expectFullLifecycle(ioredisClient(redis));
       redis.disconnect();
+      const keys = await Promise.all(masters.map((master) => master.keys("*")));
+      expect(keys.flat()).toEqual([`app{1}:${fenceKey}`]);
+      for (const master of masters) master.disconnect();
     },
   );
 
@@ -258,18 +296,28 @@ describe("what is no client, or no reply", () => {
   });
 
   const answers = [
-    ["absent", ["0", 0, 0n, null, false]],
-    ["deleted", ["1", 1, 1n, true]],
-    ["neither", [undefined, {}, new Map(), Symbol("reply"), "yes", 1.5, [1], 2n ** 64n]],
+    ["no", ["0", 0, 0n, null, false]],
+    ["yes", ["1", 1, 1n, true]],
+    ["neither", [undefined, {}, new Map(), Symbol("reply"), "yes", "", 1.5, 2, [1], 2n ** 64n]],
   ] as const;
+  const meanings: Record<string, string> = { absent: "no", deleted: "yes", extended: "yes" };
+  /** What a script says through clients that give such replies. */
+  const clientsThatGive = (reply: unknown): CommandClient[] => [
+    ioredisClient({ call: async () => reply }),
+    nodeRedisClient({ sendCommand: async () => reply }),
+    bunClient({ send: async () => reply }),
+    upstashClient({ exec: async () => reply }),
+  ];
+  const told = async (asking: Promise<string | undefined>): Promise<unknown> => {
+    const verdict = await asking.catch((error: unknown) => (isReplyError(error) ? error : undefined));
+    return typeof verdict === "string" ? meanings[verdict] : (verdict ?? "neither");
+  };
   for (const [meaning, replies] of answers) {
-    test.for(replies.map((reply) => [reply]))(`B10 the reply %o to a release means ${meaning}`, async ([reply]) => {
-      for (const client of [
-        ioredisClient({ call: async () => reply }),
-        nodeRedisClient({ sendCommand: async () => reply }),
-      ]) {
-        const verdict = await release(client).catch((error: unknown) => (isReplyError(error) ? error : undefined));
-        expect(verdict ?? "neither").toBe(meaning);
+    test.for(replies.map((reply) => [reply]))(`B10 the reply %o means ${meaning}`, async ([reply]) => {
+      for (const client of clientsThatGive(reply)) expect(await told(release(client))).toBe(meaning);
+      for (const client of clientsThatGive([reply, 5])) {
+        const extending = run(client, extendScript, [lockKey], ["tA", 90_000]);
+        expect(await told(extending.then((answer) => answer?.type))).toBe(meaning);
       }
     });
   }
@@ -378,9 +426,9 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
   return expect.fail("Expected a rejection");
 }
 
-function asBytes(reply: unknown): unknown {
-  if (Array.isArray(reply)) return reply.map(asBytes);
-  return Buffer.isBuffer(reply) ? Uint8Array.from(reply) : reply;
+/** Converts a reply, part by part. */
+function converted(convert: (part: unknown) => unknown): (reply: unknown) => unknown {
+  return (reply) => (Array.isArray(reply) ? reply.map(converted(convert)) : convert(reply));
 }
 
 /** A port at which Redis is not there until it is started. */
