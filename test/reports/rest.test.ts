@@ -2,6 +2,7 @@
  * Public reports on Redis over HTTP, as far as `restClient` and `restServer` answer for them.
  */
 import { createServer, type ServerResponse } from "node:http";
+import { inspect } from "node:util";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterEach, describe, expect, test } from "vitest";
@@ -10,6 +11,7 @@ import { restServer } from "../../adapters/rest-server.ts";
 import { type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
 import { createLock } from "../../src/index.ts";
 import { answer, fetchDouble, gate, watched } from "../support/fetch-double.ts";
+import { lockError } from "../support/one-redis.ts";
 import { listen, startRestServer } from "../support/redis.ts";
 
 const settings = { url: "https://example.test", token: "rest-token" };
@@ -177,6 +179,7 @@ describe("F09 errors inside a 200, and missing results", () => {
 describe("F10 bodies that are no JSON", () => {
   const pages = [
     [502, `<html><body>Bad gateway for Bearer rest-token ${"x".repeat(9000)}</body></html>`],
+    [503, `<html><body>No server is available: ${"x".repeat(9000)}</body></html>`],
     [530, "error code: 1016"],
     [504, ""],
   ] as const;
@@ -195,10 +198,16 @@ describe("F10 bodies that are no JSON", () => {
     expect(message).not.toContain("rest-token");
   });
 
-  test.for(pages)("F10 a lock behind a %i is unavailable, not contended", async ([status, page]) => {
+  test.for(pages)("F10 a lock behind a %i is unavailable, not contended, and says so", async ([status, page]) => {
     const { fetch } = fetchDouble(() => answer(status, page));
     const lock = createLock(restClient({ ...settings, fetch }));
-    await expect(lock.tryAcquire("name")).rejects.toEqual(lockCode("unavailable"));
+    const error: unknown = await lock.tryAcquire("name").catch((reason: unknown) => reason);
+    expect(error).toEqual(lockCode("unavailable"));
+    expect(String(error)).toContain(`status ${status}: ${page.slice(0, 16).trim()}`);
+    for (const printed of [String(error), inspect(error, { depth: 9 }), JSON.stringify(error)]) {
+      expect(printed).not.toContain("rest-token");
+      expect(printed).not.toContain("x".repeat(201));
+    }
   });
 });
 
@@ -209,12 +218,18 @@ describe("F12 credential mistakes", () => {
     ["a token that may only read", 400, { error: "NOPERM this user has no permissions to run 'eval'" }, "NOPERM"],
   ] as const)("F12 %s is told by its code after one request", async ([, status, body, code]) => {
     const { fetch, calls } = fetchDouble(() => answer(status, body));
-    const error: unknown = await restClient({ ...settings, fetch })
-      .execute(["PING"])
-      .catch((reason: unknown) => reason);
+    const client = restClient({ ...settings, fetch });
+    const error: unknown = await client.execute(["PING"]).catch((reason: unknown) => reason);
     expect(error).toEqual(replyCode(code));
     expect(String(error)).not.toContain(settings.token);
     expect(calls).toHaveLength(1);
+
+    const refused = await lockError(createLock(client).acquire("name"), "config"); // which would wait for 10 s
+    expect(refused.cause).toEqual(replyCode(code));
+    for (const printed of [String(refused), inspect(refused, { depth: 9 }), JSON.stringify(refused)]) {
+      expect(printed).not.toContain(settings.token);
+    }
+    expect(calls).toHaveLength(2);
   });
 
   test("F12 white space around the URL and the token is dropped", async () => {
@@ -233,9 +248,11 @@ describe("F12 credential mistakes", () => {
     const { fetch, calls } = fetchDouble(() => answer(200, { result: "PONG" }));
     const client = restClient({ ...wrong, fetch });
     const error: unknown = await client.execute(["PING"]).catch((reason: unknown) => reason);
-    expect(error).toEqual(lockCode("config"));
-    expect(String(error)).toContain(`Cannot use ${option} as `);
-    expect(String(error)).not.toMatch(/password|pass word/);
+    for (const told of [error, await lockError(createLock(client).acquire("name"), "config")]) {
+      expect(told).toEqual(lockCode("config"));
+      expect(String(told)).toContain(`Cannot use ${option} as `);
+      expect(String(told)).not.toMatch(/password|pass word/);
+    }
     expect(calls).toEqual([]);
   });
 });

@@ -10,11 +10,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { restServer } from "../../adapters/rest-server.ts";
 import { upstashClient } from "../../adapters/upstash.ts";
-import { isReplyError } from "../../src/command.ts";
+import { type Command, isReplyError, type Reply } from "../../src/command.ts";
+import { createLock } from "../../src/lock.ts";
+import { runScript } from "../../src/script.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
+import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const token = "rest-token-that-must-not-be-logged";
 const lease = "tLease-token-that-must-not-be-logged";
@@ -114,6 +118,23 @@ describeRedis("@upstash/redis over a real Redis", () => {
     expect(ourSuccess).toMatchObject({ status: "fulfilled", value: [1, expect.any(Number), 60_000] });
   });
 
+  test("F04 a script that is not known falls back and succeeds, beside a command of the caller's in the same tick", async () => {
+    const redis = new Redis({ url, token });
+    const client = upstashClient(redis);
+    await redis.set("word", "value");
+    await tcp.script("FLUSH");
+    const sent: unknown[] = [];
+    const send = (command: Command): Promise<Reply> => {
+      sent.push(command[0]);
+      return client.execute(command);
+    };
+    const call = { script: acquireScript, keys: [lockKey, fenceKey, voidKey], args: [lease, 60_000] };
+    const [ours, theirs] = await Promise.all([runScript({ cachesScripts: true }, call, send), redis.get("word")]);
+    expect(theirs).toBe("value");
+    expect(acquireScript.decode(ours)).toMatchObject({ type: "granted" });
+    expect(sent).toEqual(["EVALSHA", "EVAL"]);
+  });
+
   test("F11 the caller's signal ends one command: the next acquire and the release go out", async () => {
     const client = upstashClient(new Redis({ url, token }));
     const hanging = nextRequestHangs();
@@ -141,6 +162,28 @@ describeRedis("@upstash/redis over a real Redis", () => {
         expect(await attempt).not.toSatisfy(isReplyError);
         timeOut = new AbortController();
         expect(acquireScript.decode(await client.execute(acquire))).toMatchObject({ type: "granted" });
+      },
+    );
+
+    test.for([1, "OK", [1, 2, 3], undefined])(
+      `F11 a lock over one that aborts with %o is neither held nor contended, and goes on, under ${JSON.stringify(settings)}`,
+      async (reason) => {
+        let timeOut = new AbortController();
+        const client = upstashClient(new Redis({ url, token, ...settings, signal: () => timeOut.signal }));
+        const lock = createLock(client, {}, virtualEnvironment()); // no time passes: nothing is tried behind
+        const hanging = nextRequestHangs();
+        const acquiring = lockError(lock.acquire("aborted", { waitMs: 0 }), "unavailable");
+        await hanging;
+        timeOut.abort(reason);
+        expect((await acquiring).nodes).toMatchObject([{ outcome: "unknown" }]);
+        timeOut = new AbortController();
+        const held = await lock.acquire("aborted", { waitMs: 0 });
+        expect(await tcp.get(held.key)).toBe(held.token);
+        timeOut.abort(reason);
+        await lockError(held.release(), "unavailable");
+        timeOut = new AbortController();
+        expect(await held.release()).toBe("released");
+        expect(await tcp.exists(held.key)).toBe(0);
       },
     );
   }
