@@ -11,6 +11,10 @@ import { fencedSet } from "../../src/fence.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { createRedlock } from "../../src/redlock.ts";
+import { acquireScript } from "../../src/scripts/acquire.ts";
+import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
+import { proposeScript } from "../../src/scripts/propose.ts";
+import { redisCalls } from "../scripts/calls.ts";
 import { faultyClient } from "../support/faulty-client.ts";
 import { lockError } from "../support/one-redis.ts";
 import { describeRedis, type RunningRedis, startRedis, startRestServer } from "../support/redis.ts";
@@ -90,6 +94,19 @@ describe.for(kinds)("L01 a token is missing, or not tied to its acquisition: %s"
     }
   });
 });
+
+test.for([
+  ["acquire", acquireScript],
+  ["propose", proposeScript],
+  ["fencedSet", fencedSetScript],
+] as const)(
+  "L01 %s writes the fence before what it is for, so that nothing ever stands without it",
+  ([, { source }]) => {
+    const written = redisCalls(source).flatMap(({ command, args }) => (command === "SET" ? args.slice(0, 1) : []));
+    expect(written[0]).toBe("KEYS[2]");
+    expect(new Set(written.slice(1))).toEqual(new Set(["KEYS[1]"]));
+  },
+);
 
 describe.for(kinds)("L02 counter keys pile up, or restart: %s", ([, count]) => {
   test("L02 a counter ends a week after its last grant, and the next number is above all before", async () => {

@@ -8,15 +8,108 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import { type RestResponse, restClient } from "../../adapters/rest.ts";
-import { type CommandClient, ReplyError } from "../../src/command.ts";
+import { type Command, type CommandClient, ReplyError } from "../../src/command.ts";
 import { createLock } from "../../src/lock.ts";
 import { deaths, startDyingServer } from "../support/dying-sockets.ts";
-import { fetchDouble } from "../support/fetch-double.ts";
-import { lockError, oneRedis } from "../support/one-redis.ts";
+import { answer, fetchDouble } from "../support/fetch-double.ts";
+import { lockError, oneRedis, verbOf } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
-import { virtualEnvironment } from "../support/virtual-clock.ts";
+import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";
+
+describe("F03 commands that run twice, or in another order", () => {
+  /** A REST API that a test may tell to lose the replies to a verb, or to keep requests until they are let go on. */
+  function api() {
+    const env = virtualEnvironment();
+    const redis = memoryClient({}, env);
+    const loses = new Set<string>();
+    const kept: (() => void)[] = [];
+    const state = { keeps: false };
+    const { fetch, calls } = fetchDouble(async ({ body }) => {
+      if (state.keeps) await new Promise<void>((resolve) => void kept.push(resolve));
+      const command: Command = JSON.parse(body);
+      const result = await redis.execute(command);
+      if (loses.delete(command[0] === "EVAL" ? verbOf(command) : String(command[0])))
+        throw new TypeError("fetch failed");
+      return answer(200, { result });
+    });
+    const client = restClient({ url: "https://eu.example", token: "token", fetch });
+    /** Lets what is kept arrive in this order. */
+    const arrive = (order: "as sent" | "the other way round"): void => {
+      state.keeps = false;
+      for (const next of order === "as sent" ? kept : kept.reverse()) next();
+    };
+    return { ...env, redis, client, lock: createLock(client, {}, env), calls, loses, kept, state, arrive };
+  }
+
+  test("F03 a command whose reply is lost is sent once, though it has run", async () => {
+    const { redis, client, calls, loses } = api();
+    loses.add("INCR");
+    await expect(client.execute(["INCR", "counter"])).rejects.toThrow("fetch failed");
+    expect(calls).toHaveLength(1);
+    expect(await redis.execute(["GET", "counter"])).toBe("1");
+  });
+
+  test("F03 an acquire, an extend and a release whose replies are lost are done once, whoever repeats them", async () => {
+    const { redis, lock, clock, calls, loses } = api();
+    loses.add("acquire");
+    const lease = await clock.until(lock.acquire("job", { leaseMs: 10_000 }));
+    expect(calls).toHaveLength(2);
+    expect(await redis.execute(["GET", `${key}:fence`])).toBe(String(lease.fence));
+    loses.add("extend");
+    await lockError(clock.until(lease.extend(20_000)), "unavailable");
+    await lease.extend(20_000);
+    expect(await redis.execute(["PTTL", key])).toBe(20_000);
+    loses.add("release");
+    await lockError(clock.until(lease.release()), "unavailable");
+    expect(await redis.execute(["EXISTS", key])).toBe(0);
+    expect(await lease.release()).toBe("released");
+    expect(await redis.execute(["GET", `${key}:fence`])).toBe(String(lease.fence));
+  });
+
+  const orders = [["as sent"], ["the other way round"]] as const;
+
+  test.for(orders)("F03 of two acquires of one turn that arrive %s one holds", async ([order]) => {
+    const { redis, lock, clock, kept, state, arrive } = api();
+    state.keeps = true;
+    const both = [1, 2].map(() => lock.tryAcquire("job"));
+    await settle();
+    expect(kept).toHaveLength(2);
+    arrive(order);
+    const leases = (await clock.until(Promise.all(both))).filter((lease) => lease !== null);
+    expect(leases).toHaveLength(1);
+    expect(await redis.execute(["GET", key])).toBe(leases[0]?.token);
+  });
+
+  test.for(orders)("F03 a release and the next acquire of one turn that arrive %s: never two hold", async ([order]) => {
+    const { redis, lock, clock, kept, state, arrive } = api();
+    const lease = await lock.acquire("job");
+    state.keeps = true;
+    const both = [lease.release(), lock.acquire("job")] as const;
+    await settle();
+    expect(kept).toHaveLength(2);
+    arrive(order);
+    const [outcome, next] = await clock.until(Promise.all(both));
+    expect(outcome).toBe("released");
+    expect(lease.remaining()).toBe(0);
+    expect(next.fence).toBeGreaterThan(lease.fence);
+    expect(await redis.execute(["GET", key])).toBe(next.token);
+  });
+
+  test.for(orders)("F03 an extend and a release of one turn that arrive %s leave the lock free", async ([order]) => {
+    const { redis, lock, clock, kept, state, arrive } = api();
+    const lease = await lock.acquire("job");
+    state.keeps = true;
+    const [extended, released] = [lockError(lease.extend(60_000), "lost"), lease.release()];
+    await settle();
+    expect(kept).toHaveLength(2);
+    arrive(order);
+    await clock.until(extended);
+    expect(await released).toBe("released");
+    expect(await redis.execute(["EXISTS", key])).toBe(0);
+  });
+});
 
 describe("F13 quotas and rate limits", () => {
   test("F13 a quota that is used up is unavailable after one request", async () => {
