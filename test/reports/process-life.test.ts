@@ -252,7 +252,7 @@ describe("J04 a runtime without Symbol.asyncDispose", () => {
     vi.stubGlobal("Symbol", oldSymbol());
     expect(Symbol.asyncDispose).toBeUndefined();
     vi.resetModules();
-    const { createLock: create } = await import("../../src/lock.ts");
+    const { createLock: create } = await import("../../src/index.ts");
     const lock = create(memoryClient());
     const lease = await lock.acquire("job");
     const keys = Reflect.ownKeys(lease);

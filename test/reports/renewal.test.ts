@@ -101,7 +101,8 @@ describe.for(bothLocks)("B04 nothing renews after the release: %s", ([, build]) 
     const { lock, clock, sentOf } = build({ leaseMs: 10_000 });
     await clock.until(lock.withLock("job", () => lasting(clock, 1_000)));
     await clock.until(lock.withLock("job", () => lasting(clock, 40_000)));
-    expect(sentOf("extend", 0).length).toBeLessThanOrEqual(9); // one each 4.5 to 5 s
+    expect(sentOf("extend", 0).length).toBeGreaterThanOrEqual(8); // one each 4.5 to 5 s
+    expect(sentOf("extend", 0).length).toBeLessThanOrEqual(9);
   });
 });
 
