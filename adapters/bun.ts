@@ -16,7 +16,7 @@ export interface BunClientOptions {
   /**
    * How errors, events and `inspectLock` name this Redis; Bun's client does not tell its address.
    *
-   * @default "node 1" and so on
+   * @default {"node 1" and so on}
    */
   readonly label?: string | undefined;
   /** First line of every script, such as `#!lua flags=allow-key-locking` where Upstash is reached by TCP. */
@@ -32,7 +32,7 @@ export interface BunClientOptions {
  * - When `idleTimeout` (off by default) or `maxRetries` (20) has ended a connection, Bun never opens it again by itself, and
  *   every command fails at once with an error that says so: call the client's `connect()`, or make a new one.
  *
- * @throws {LockError} "config" when the object has no `send` method; names the factory that fits where there is one.
+ * @throws LockError "config" when the object has no `send` method; it names the factory that fits where there is one
  *
  * @example
  * ```ts

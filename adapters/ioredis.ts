@@ -25,7 +25,7 @@ export interface IoredisClientOptions {
   /**
    * How errors, events and `inspectLock` name this Redis.
    *
-   * @default the host and port, the socket's path, the name of the Sentinel group, or "cluster", as far as ioredis tells
+   * @default {the host and port, the socket's path, the name of the Sentinel group, or "cluster", as far as ioredis tells}
    */
   readonly label?: string | undefined;
   /** First line of every script, such as `#!lua flags=allow-key-locking` where Upstash is reached by TCP. */
@@ -40,7 +40,7 @@ export interface IoredisClientOptions {
  *   has none (`enableOfflineQueue`). The caller's signal ends the waiting; a command that is kept still runs later.
  * - A cluster of ioredis 5 with `enableAutoPipelining` needs `autoPipeliningIgnoredCommands: ["EVAL", "EVALSHA"]`.
  *
- * @throws {LockError} "config" when the object has no `call` method; names the factory that fits where there is one.
+ * @throws LockError "config" when the object has no `call` method; it names the factory that fits where there is one
  *
  * @example
  * ```ts

@@ -27,7 +27,7 @@ export interface NodeRedisClientOptions {
   /**
    * How errors, events and `inspectLock` name this Redis.
    *
-   * @default the host and port, or the socket's path, as far as node-redis tells
+   * @default {the host and port, or the socket's path, as far as node-redis tells}
    */
   readonly label?: string | undefined;
   /** First line of every script, such as `#!lua flags=allow-key-locking` where Upstash is reached by TCP. */
@@ -43,7 +43,7 @@ export interface NodeRedisClientOptions {
  * - A Sentinel fits as `{ sendCommand: (args, options) => sentinel.sendCommand(false, args, options) }`, and a cluster,
  *   for scripts, as `{ sendCommand: (args, options) => cluster.sendCommand(args[3], false, args, options) }`.
  *
- * @throws {LockError} "config" when the object has no `sendCommand` of this shape; says what to pass instead.
+ * @throws LockError "config" when the object has no `sendCommand` of this shape; it says what to pass instead
  *
  * @example
  * ```ts

@@ -59,7 +59,7 @@ const statusError = 2;
  * name of a lock is an attribute unless `label` makes it one. Not promised: the hold time of a lease whose process is killed,
  * or anything of a meter that was taken before the SDK was set up, which stays silent.
  *
- * @throws {LockError} "config" when the meter or the tracer is none, or an option is out of bounds.
+ * @throws LockError "config" when the meter or the tracer is none, or an option is out of bounds
  *
  * @example
  * ```ts

@@ -57,8 +57,8 @@ export interface PrometheusObserverOptions<Registry extends PrometheusRegistry> 
  * Promised: whatever prom-client throws later changes nothing; labels have a bounded number of values; no name of a lock is
  * a label unless `label` makes it one. Not promised: the hold time of a lease whose process is killed.
  *
- * @throws {LockError} "config" when the client or the registry is none, the registry has a metric of the same name and
- * another type, or an option is out of bounds.
+ * @throws LockError "config" when the client or the registry is none, the registry has a metric of the same name and
+ * another type, or an option is out of bounds
  *
  * @example
  * ```ts

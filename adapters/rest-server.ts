@@ -14,7 +14,7 @@ import { bearerOf, isSame } from "./rest-server-token.ts";
 export interface RestServerOptions {
   /** What callers must send as `Authorization: Bearer <token>`. It opens every command: there is no read-only token. */
   readonly token: string;
-  /** The longest request body, in bytes; a longer one gets a 413. @default 10_485_760 */
+  /** The longest request body, in bytes; a longer one gets a 413. @default {10_485_760} */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface RestServerOptions {
  * - Commands that change or block a connection, such as SELECT, MULTI and BLPOP, are refused: callers share one.
  * - Values are text: bytes that are not UTF-8 do not survive.
  *
- * @throws {LockError} "config" when the client is none, the token is none that a header can hold, or the limit is no positive number.
+ * @throws LockError "config" when the client is none, no header can hold the token, or the limit is no positive number
  *
  * @example
  * ```ts

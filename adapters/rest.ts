@@ -18,12 +18,12 @@ export interface RestClientOptions {
   readonly url: string | undefined;
   /** The REST token, one that may write. It is sent as a header and never printed. */
   readonly token: string | undefined;
-  /** @default the host of the URL */
+  /** @default {the host of the URL} */
   readonly label?: string | undefined;
   /**
    * First line of every script; an empty string for none.
    *
-   * @default "#!lua flags=allow-key-locking" on hosts under upstash.io, where scripts else lock the whole database; else none
+   * @default {"#!lua flags=allow-key-locking" under upstash.io, where a script locks the whole database without it; else none}
    */
   readonly scriptHeader?: string | undefined;
   /** Used instead of the global `fetch`. It must not repeat requests. */
@@ -34,7 +34,7 @@ export interface RestClientOptions {
    * Sends the commands of one microtask drain, 1000 at most, as one `/pipeline` request: more throughput for many keys
    * at once, at the price that all wait for the slowest. Refused on Cloudflare Workers, where requests must not share.
    *
-   * @default false
+   * @default {false}
    */
   readonly batch?: boolean | undefined;
 }

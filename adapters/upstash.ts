@@ -14,12 +14,12 @@ export interface UpstashRedis {
 
 /** Options of {@link upstashClient}. */
 export interface UpstashClientOptions {
-  /** @default the host of the instance's URL */
+  /** @default {the host of the instance's URL} */
   readonly label?: string | undefined;
   /**
    * First line of every script; an empty string for none.
    *
-   * @default "#!lua flags=allow-key-locking" on hosts under upstash.io, where scripts else lock the whole database; else none
+   * @default {"#!lua flags=allow-key-locking" under upstash.io, where a script locks the whole database without it; else none}
    */
   readonly scriptHeader?: string | undefined;
 }
@@ -33,8 +33,8 @@ export interface UpstashClientOptions {
  * - It parses values unless `automaticDeserialization` is false: a string that looks like JSON is not given back as it
  *   was. What the scripts of this package answer is not changed by it.
  *
- * @throws {LockError} "config" when the object is no such instance, or has a setting that makes up or mixes up replies:
- * a `signal` that is not a function, a `cache` that may answer, or automatic pipelining before version 1.35.2.
+ * @throws LockError "config" when the object is no such instance, or has a setting that makes up or mixes up replies: a
+ * `signal` that is not a function, a `cache` that may answer, or automatic pipelining before version 1.35.2
  *
  * @example
  * ```ts

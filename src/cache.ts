@@ -69,7 +69,11 @@ export interface Cache {
    * @throws LockError "unavailable" when Redis gave no definite answer: the old value may still be there; "config"
    */
   invalidate(key: string, options?: { readonly soft?: boolean | undefined }): Promise<void>;
-  /** What stands under a key, or undefined. Neither builds nor waits. @throws LockError "unavailable", "config" */
+  /**
+   * What stands under a key, or undefined. Neither builds nor waits.
+   *
+   * @throws LockError "unavailable", "config"
+   */
   peek<T>(key: string): Promise<CachePeek<T> | undefined>;
 }
 

@@ -97,7 +97,7 @@ const errorCode = /(?:^-?(?:ERR )?|: -?| -)(?!ERR\b)([A-Z]{3}[A-Z\d_]*)\b/;
 /**
  * Makes any client's reply a {@link Reply}: the same for RESP2, RESP3 and JSON.
  *
- * @throws TypeError when the value is none that Redis can have sent; its outcome is then unknown.
+ * @throws TypeError when the value is none that Redis can have sent; its outcome is then unknown
  */
 export function toReply(value: unknown): Reply {
   if (value === null || typeof value === "string" || typeof value === "number") return value;

@@ -36,7 +36,7 @@ export interface LeaseMethods {
    * signal. Never aborts once `release()` has been called.
    */
   readonly signal: Signal;
-  /** @throws LockError "lost" when the lease is over. */
+  /** @throws LockError "lost" when the lease is over */
   assertHeld(): void;
   /**
    * Sets what is left to `leaseMs` from now, in whole ms from 10 to 365 days, by default the length it was acquired with;

@@ -33,7 +33,11 @@ export interface SelfTest {
 
 /** Settings of a self-test. */
 export interface SelfTestOptions {
-  /** That of the locks, whose keys are what the credentials may touch. @default {"lock"} */
+  /**
+   * That of the locks, whose keys are what the credentials may touch.
+   *
+   * @default {"lock"}
+   */
   readonly prefix?: string | undefined;
   /** Ends the test with "aborted", once it has cleaned up. */
   readonly signal?: Signal | undefined;

@@ -14,10 +14,14 @@ export interface MemoryClientOptions {
   /**
    * How errors, events and `inspectLock` name this Redis.
    *
-   * @default "node 1" and so on, by its place in a Redlock
+   * @default {"node 1" and so on, by its place in a Redlock}
    */
   readonly label?: string | undefined;
-  /** First line of every script. It changes nothing here. @default none */
+  /**
+   * First line of every script. It changes nothing here.
+   *
+   * @default {none}
+   */
   readonly scriptHeader?: string | undefined;
 }
 
@@ -30,7 +34,7 @@ export interface MemoryClientOptions {
  * - EVAL runs the scripts of this package and no other, with any header line; EVALSHA knows none.
  * - Nothing is kept beyond the process, and nothing is shared between two clients: two processes need a real Redis.
  *
- * @param environment for tests and simulators: its wall clock is the server's.
+ * @param environment for tests and simulators: its wall clock is the server's
  *
  * @example
  * ```ts

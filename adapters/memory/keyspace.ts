@@ -41,7 +41,7 @@ export class Keyspace {
     return typeof value === "string" ? value : null;
   }
 
-  /** @throws ReplyError WRONGTYPE, as `hash` and `list` do. */
+  /** @throws ReplyError WRONGTYPE, as `hash` and `list` do */
   string(key: string): string | null {
     const value = this.#live(key)?.value ?? null;
     if (value === null || typeof value === "string") return value;
