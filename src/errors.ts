@@ -3,7 +3,6 @@
  *
  * @module
  */
-
 import { isCoded, ReplyError } from "./command.ts";
 
 /** Why an operation failed. Stable strings: compare these, never classes or messages. */

@@ -28,11 +28,11 @@ export interface RedlockOptions extends LockOptions {
    */
   readonly driftFactor?: number | undefined;
   /**
-   * The longest lease that any client of these nodes asks for, by `extend` too, in whole ms from this lock's `leaseMs` to 365
-   * days; here a longer one is refused. A node that was started less than that ago then grants nothing, as it may have lost a lease that
-   * still lasts: so nodes need not persist every write. Every client must say the same. Costs each acquire an `INFO` on
-   * every node, and holds as long as no clock of a node is set forward. A server that does not tell its uptime to scripts
-   * grants nothing.
+   * The longest lease that any client of these nodes asks for, by `extend` too, in whole ms from this lock's `leaseMs` to
+   * 365 days; here a longer one is refused. A node that was started less than that ago then grants nothing, as it may have
+   * lost a lease that still lasts: so nodes need not persist every write. Every client must say the same. Costs each
+   * acquire an `INFO` on every node, and holds as long as no clock of a node is set forward. A server that does not tell
+   * its uptime to scripts grants nothing.
    *
    * @default {nodes are trusted to keep their data}
    */

@@ -1,5 +1,5 @@
 /**
- * The slow shop behind the Worker: holds the current version of each product and counts how often it was asked.
+ * The slow shop behind an example: holds the current version of each product and counts how often it was asked.
  *
  * @module
  */

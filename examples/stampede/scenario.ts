@@ -50,7 +50,7 @@ export async function measure(
     });
     return readings;
   }
-  /** Changes the product and has the Worker forget it. Who asks from now on must get this version. */
+  /** Changes the product and has the example forget it. Whoever asks from now on must get this version. */
   async function change(): Promise<number> {
     const version = origin.publish(id);
     const { status } = await fetch(String(products[0]), { method: "DELETE" });

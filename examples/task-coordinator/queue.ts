@@ -23,7 +23,8 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 export interface EnqueueOptions {
   /**
    * The idempotency key, and the task's id: a second task of the same id is not created, for as long as the first is
-   * known, which is until `keepMs` after it was done. Another payload, as JSON text, is an error. At most 128 letters, digits, "_", ".", "@" and "-".
+   * known, which is until `keepMs` after it was done. Another payload, as JSON text, is an error. At most 128 letters,
+   * digits, "_", ".", "@" and "-".
    *
    * @default {a random one}
    */

@@ -1,5 +1,4 @@
 /** Runs caches: the shipped one, in each process, over one node. */
-
 import { type Cache, createCache } from "../../src/cache.ts";
 import { cacheKey } from "../../src/keys.ts";
 import { CacheChecker } from "./cache-checker.ts";
@@ -31,7 +30,8 @@ export async function runCaches(world: World, profile: CacheProfile): Promise<Sc
       kept,
       requests: () => network.sentBy(process),
     };
-    // A key has one changer, so that what it sets is never older than what another has told. One thing at a time where there is one reader.
+    // A key has one changer, so that what it sets is never older than what another has told. Where there is one reader a
+    // process does one thing at a time.
     const changers = place < profile.keys ? [new Changer(shared, `k${place}`)] : [];
     if (profile.readers === 1 && changers.length > 0) return changers;
     const readers = Array.from({ length: profile.readers }, (_, reader) => new Reader(shared, reader));

@@ -34,7 +34,7 @@ export class Process {
   readonly cutOff: Set<SimNode> = new Set<SimNode>();
   /** How long it has been frozen in all. */
   frozenMs = 0;
-  /** Adds up what its clocks did that time did not. */
+  /** How long its monotonic clock has stood still in all. */
   #stoppedMs = 0;
   #wallOffMs: number;
   #seenAt = 0;

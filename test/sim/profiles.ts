@@ -425,9 +425,9 @@ const profiles: Readonly<Record<string, Profile>> = {
     trouble: { ...amnesia.trouble, clientStepEveryMs: 0 },
   },
   /**
-   * Any node may forget, or all at once, but grants nothing for a lease's time after that, so that no two hold at once, and fences grow
-   * though one client is hours late. Nodes are back at once and leases are held to their end: a moment less shows. In
-   * whole seconds, by which Redis tells its uptime, this lease leaves nothing over.
+   * Any node may forget, or all at once, but grants nothing for a lease's time after that, so that no two hold at once,
+   * and fences grow though one client is hours behind. Nodes are back at once and leases are held to their end: a moment
+   * less shows. In whole seconds, by which Redis tells its uptime, this lease leaves nothing over.
    */
   quarantine3: {
     ...amnesia,

@@ -1,5 +1,4 @@
 /** One run: a profile and a seed decide everything that happens in it. */
-
 import { runCaches } from "./cache-run.ts";
 import { runLocks } from "./lock-run.ts";
 import { profileOf } from "./profiles.ts";

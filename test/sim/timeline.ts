@@ -29,7 +29,7 @@ export class Timeline {
     return this.at(this.now + ms, run);
   }
 
-  /** Runs what is due up to an instant, or until `stop` says so; `afterEach` looks at the world between two events. */
+  /** Runs what is due up to an instant; `stop`, which is asked before each event, ends it earlier. */
   async runUntil(end: number, stop: () => boolean): Promise<void> {
     await quiet();
     for (let event = this.#heap[0]; event !== undefined && event.at <= end && !stop(); event = this.#heap[0]) {
