@@ -25,6 +25,7 @@
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Command, type CommandClient, isReplyError, type Reply } from "../../src/command.ts";
+import { rejection } from "../support/rejection.ts";
 
 /** What `build` hands to {@link clientContract}. */
 export interface ClientUnderTest {
@@ -239,14 +240,4 @@ let keys = 0;
 function freshKey(): string {
   keys += 1;
   return `contract:${keys}`;
-}
-
-/** What a promise rejects with: a test that gets a value instead fails. */
-async function rejection(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  return expect.fail("Expected a rejection");
 }

@@ -23,6 +23,7 @@ import { releaseScript } from "../../src/scripts/release.ts";
 import { type RunningCluster, startCluster } from "../support/cluster.ts";
 import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { rejection } from "../support/rejection.ts";
 
 const lockKey = "lock:{invoice:42}";
 const fenceKey = `${lockKey}:fence`;
@@ -415,15 +416,6 @@ async function expectAbort(client: CommandClient, command: readonly (string | nu
   const attempt = rejection(client.execute(command, { signal: controller.signal }));
   controller.abort(reason);
   expect(await attempt).toBe(reason);
-}
-
-async function rejection(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  return expect.fail("Expected a rejection");
 }
 
 /** Converts a reply, part by part. */

@@ -18,6 +18,7 @@ import { extendScript } from "../../src/scripts/extend.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { rejection } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const token = "rest-token-that-must-not-be-logged";
@@ -310,12 +311,3 @@ describe("defaults of upstashClient()", () => {
     expect(upstashClient(redis, { label: "eu", scriptHeader: "" })).toMatchObject({ label: "eu", scriptHeader: "" });
   });
 });
-
-async function rejection(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  return expect.fail("Expected a rejection");
-}
