@@ -92,26 +92,13 @@ function show(): void {
     const shown = document.querySelector(`[data-figure="${name}"]`);
     if (shown) shown.textContent = value.toLocaleString("en");
   }
-  list(
-    "running",
-    running.map((task) => taskRow(task, nowHere)),
-    "task",
-  );
-  list(
-    "pending",
-    pending.map((task) => taskRow(task, nowHere)),
-    "task",
-  );
-  list(
-    "failed",
-    failed.map((task) => taskRow(task, nowHere)),
-    "task",
-  );
-  list(
-    "completed",
-    completed.map((task) => taskRow(task, nowHere)),
-    "task",
-  );
+  for (const [id, tasks] of Object.entries({ running, pending, failed, completed })) {
+    list(
+      id,
+      tasks.map((task) => taskRow(task, nowHere)),
+      "task",
+    );
+  }
   list(
     "locks",
     locks.map((lock) => lockRow(lock, nowHere - now)),
