@@ -7,8 +7,8 @@ import type { Command, Reply } from "../command.ts";
 import type { Environment } from "../environment.ts";
 import type { LockKeys } from "../keys.ts";
 import { type Answer, ask, type Node } from "../node.ts";
+import { type PlainAnswer, sendPlain } from "../plain-command.ts";
 import { type InspectReply, inspectScript } from "../scripts/inspect.ts";
-import { type Told, tell } from "../tell.ts";
 import { type RoundTrip, sampled, unknownRoundTrip } from "../validity.ts";
 
 /** One look at the clock of a server. */
@@ -48,30 +48,30 @@ const compareCommands = ["DELEX", "DELIFEQ"];
 /** Asks the time again and again, one after another, so that nothing else lengthens the round trip; then all the rest. */
 export async function factsOf(env: Environment, node: Node, keys: LockKeys): Promise<Facts> {
   const { label, client } = node;
-  const say = (...command: Command): Promise<Told> => tell(env, client, command, timeoutMs);
+  const send = (...command: Command): Promise<PlainAnswer> => sendPlain(env, client, command, timeoutMs);
   const nothing = { info: new Map(), config: new Map() };
   let trip = unknownRoundTrip;
   let clock: ClockSample | undefined;
   let clockReason: string | undefined;
   for (let look = 0; look <= looks; look += 1) {
-    const told = await say("TIME");
+    const answer = await send("TIME");
     const known = { label, scriptHeader: client.scriptHeader, trip, clock };
     const left = { inspect: undefined, takesHeaders: undefined, compareCommands: undefined };
-    if (told.reason !== undefined && (!told.code || /^(WRONGPASS|NOAUTH)$/.test(told.code)))
-      return { ...known, ...nothing, ...left, silence: told.reason };
-    clockReason = told.reason;
+    if (answer.reason !== undefined && (!answer.code || /^(WRONGPASS|NOAUTH)$/.test(answer.code)))
+      return { ...known, ...nothing, ...left, silence: answer.reason };
+    clockReason = answer.reason;
     if (look === 0) continue; // it may have opened the connection
-    trip = sampled(trip, told.ms);
-    const sample = sampleOf(told);
+    trip = sampled(trip, answer.ms);
+    const sample = sampleOf(answer);
     if (sample && sample.errorMs < (clock?.errorMs ?? Infinity)) clock = sample;
   }
   const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [] };
   const [info, inspect, header, commands, ...configs] = await Promise.all([
-    say("INFO"),
+    send("INFO"),
     ask(env, node, question, timeoutMs),
-    say("EVAL", "#!lua\nreturn 1", 0),
-    say("COMMAND", "INFO", ...compareCommands),
-    ...settings.map((name) => say("CONFIG", "GET", name)),
+    send("EVAL", "#!lua\nreturn 1", 0),
+    send("COMMAND", "INFO", ...compareCommands),
+    ...settings.map((name) => send("CONFIG", "GET", name)),
   ]);
   return {
     label,
@@ -88,7 +88,7 @@ export async function factsOf(env: Environment, node: Node, keys: LockKeys): Pro
 }
 
 /** The server's clock was read at some moment of the round trip; the middle is off by half of it at most. */
-function sampleOf({ reply, sentAtMs, ms }: Told): ClockSample | undefined {
+function sampleOf({ reply, sentAtMs, ms }: PlainAnswer): ClockSample | undefined {
   if (!Array.isArray(reply) || reply.length !== 2) return undefined;
   const serverMs = Number(reply[0]) * 1_000 + Number(reply[1]) / 1_000;
   if (!Number.isFinite(serverMs)) return undefined;

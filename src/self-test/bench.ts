@@ -9,11 +9,11 @@ import type { Environment } from "../environment.ts";
 import { failure } from "../errors.ts";
 import { lockKeys } from "../keys.ts";
 import { ask, learn, type Node, tooFewAnswers } from "../node.ts";
+import { sendPlain } from "../plain-command.ts";
 import { newToken } from "../random.ts";
 import type { Script, Verdict } from "../script.ts";
 import { type AcquireReply, acquireScript } from "../scripts/acquire.ts";
 import { type ReleaseReply, releaseScript } from "../scripts/release.ts";
-import { tell } from "../tell.ts";
 import { estimateMs, tombstoneMs } from "../validity.ts";
 
 /** The scripts of a lock under a throw-away name. Each rejects where there is no definite answer, or once aborted. */
@@ -61,7 +61,7 @@ export function createBench(env: Environment, node: Node, prefix: string, signal
   const clearOnce = async (): Promise<void> => {
     for (const token of unanswered) await release(token, true);
     const spare = tokens.filter((token) => !unanswered.has(token)).map(tombstone);
-    const { reason } = await tell(env, node.client, ["DEL", lock, fence, ...spare], timeoutMs);
+    const { reason } = await sendPlain(env, node.client, ["DEL", lock, fence, ...spare], timeoutMs);
     if (reason !== undefined) throw failure("unavailable", "clean up after testing", name, reason);
   };
 

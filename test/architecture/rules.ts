@@ -11,7 +11,7 @@ import { computedImport, type SourceFile } from "./source.ts";
 const tiers: readonly (readonly string[])[] = [
   ["command", "errors", "events", "clock", "random", "host", "validate"],
   ["environment"],
-  ["script", "scripts", "keys", "validity", "wait", "tell"],
+  ["script", "scripts", "keys", "validity", "wait", "plain-command"],
   ["node"],
   ["context", "round", "holding", "lease", "release", "renewal"],
   ["acquire", "with-lock"],

@@ -9,7 +9,7 @@ import type { Environment } from "./environment.ts";
 import { isLockError, scrub } from "./errors.ts";
 
 /** What came back of one plain command: a reply, or why there is none. */
-export interface Told {
+export interface PlainAnswer {
   readonly reply?: Reply;
   readonly reason?: string;
   /** Redis' own code, where it said no. */
@@ -19,17 +19,17 @@ export interface Told {
   readonly ms: number;
 }
 
-/** Never rejects for what a Redis or a network does; rejects with the client's own "config" error. */
-export async function tell(
+/** Sends it once. Never rejects for what a Redis or a network does; rejects with the client's own "config" error. */
+export async function sendPlain(
   { clock }: Pick<Environment, "clock">,
   client: CommandClient,
   command: Command,
   timeoutMs: number,
-): Promise<Told> {
+): Promise<PlainAnswer> {
   const timeUp = new AbortController();
   const cancel = clock.after(timeoutMs, true, () => timeUp.abort(new Error("timeout")));
   const sentAt = clock.now();
-  const took = (): Pick<Told, "sentAtMs" | "ms"> => ({ sentAtMs: sentAt.wall, ms: msSince(clock, sentAt) });
+  const took = (): Pick<PlainAnswer, "sentAtMs" | "ms"> => ({ sentAtMs: sentAt.wall, ms: msSince(clock, sentAt) });
   try {
     const { signal } = timeUp;
     const reply = await untilAborted(client.execute(command, { signal }), signal);
