@@ -13,7 +13,7 @@ import { type Environment, systemEnvironment } from "./environment.ts";
 import { lockKeys } from "./keys.ts";
 import { createNodes } from "./node.ts";
 import { checkDriftFactor, checkLeaseMs, checkPrefix, checkQuorum } from "./validate.ts";
-import { defaultDriftFactor, majority, remainingMs } from "./validity.ts";
+import { defaultDriftFactor, majority, nodeRemainingMs } from "./validity.ts";
 
 export type { Finding, FindingCode, Severity } from "./doctor/findings.ts";
 
@@ -88,7 +88,7 @@ export async function doctor(
   const facts = await Promise.all(nodes.map((node) => factsOf(env, node, keys)));
   const findings = [
     ...facts.flatMap(serverFindings),
-    ...clockFindings(facts, -remainingMs({ leaseMs, remainingMs: 0, elapsedMs: 0 }, driftFactor)), // what is taken off
+    ...clockFindings(facts, -nodeRemainingMs({ leaseMs, remainingMs: 0, elapsedMs: 0 }, driftFactor)), // what is taken off
     ...independenceFindings(facts),
     roundTripFinding(facts, { quorum, leaseMs, driftFactor }),
   ];

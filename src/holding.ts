@@ -12,9 +12,9 @@ import { type LockEvent, notify } from "./events.ts";
 import { type Answer, reportOf, tooFewAnswers } from "./node.ts";
 import { askAll, type Cost } from "./round.ts";
 import { type ExtendReply, extendScript } from "./scripts/extend.ts";
-import { quorumRemainingMs, remainingMs } from "./validity.ts";
+import { nodeRemainingMs, quorumRemainingMs } from "./validity.ts";
 
-/** A node's word that a token holds its key. */
+/** A node's word that a token holds its key: a `Bound`, with the instant from which its time is counted. */
 interface Word {
   /** Just before the request was sent that it answered. */
   readonly sentAt: Stamp;
@@ -163,8 +163,8 @@ export function usableMs(context: LockContext, { holds, flightMs }: Grant): numb
   return quorumRemainingMs(perNode, context.quorum) - flightMs;
 }
 
-function leftMs({ env, driftFactor }: LockContext, { sentAt, remainingMs: leftAtReply, leaseMs }: Word): number {
+function leftMs({ env, driftFactor }: LockContext, { sentAt, remainingMs, leaseMs }: Word): number {
   // A server whose clock stepped back says more than was asked for, until it is set right and the key ends at once.
-  const bound = { elapsedMs: elapsedMs(sentAt, env.clock.now()), remainingMs: Math.min(leftAtReply, leaseMs), leaseMs };
-  return remainingMs(bound, driftFactor);
+  const bound = { elapsedMs: elapsedMs(sentAt, env.clock.now()), remainingMs: Math.min(remainingMs, leaseMs), leaseMs };
+  return nodeRemainingMs(bound, driftFactor);
 }

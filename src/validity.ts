@@ -28,7 +28,7 @@ export interface Bound {
  * The 2 covers the rounding of two clocks to whole ms. Redlock's validity, per node:
  * https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
  */
-export function remainingMs(bound: Bound, driftFactor: number): number {
+export function nodeRemainingMs(bound: Bound, driftFactor: number): number {
   const { remainingMs, elapsedMs, leaseMs } = bound;
   return remainingMs - elapsedMs - Math.ceil(driftFactor * Math.max(leaseMs, remainingMs)) - 2;
 }

@@ -7,10 +7,10 @@ import {
   isTooShort,
   leastUsefulLeaseMs,
   majority,
+  nodeRemainingMs,
   nodeTimeoutMs,
   quorumRemainingMs,
   type RoundTrip,
-  remainingMs,
   sampled,
   timedOut,
   tombstoneMs,
@@ -25,25 +25,25 @@ const trip: fc.Arbitrary<RoundTrip> = fc.oneof(
     .map((times) => times.reduce(sampled, unknownRoundTrip)),
 );
 
-describe("remainingMs()", () => {
+describe("nodeRemainingMs()", () => {
   test("charges the whole round trip, and the drift of the lease", () => {
     const bound = { elapsedMs: 80, remainingMs: 10_000, leaseMs: 10_000 };
-    expect(remainingMs(bound, defaultDriftFactor)).toBe(10_000 - 80 - 100 - 2);
-    expect(remainingMs(bound, 0)).toBe(10_000 - 80 - 2);
+    expect(nodeRemainingMs(bound, defaultDriftFactor)).toBe(10_000 - 80 - 100 - 2);
+    expect(nodeRemainingMs(bound, 0)).toBe(10_000 - 80 - 2);
   });
 
   test("rounds the drift up, and takes it of the larger of what was asked for and what is left", () => {
-    expect(remainingMs({ elapsedMs: 0, remainingMs: 101, leaseMs: 101 }, 0.01)).toBe(101 - 4);
-    expect(remainingMs({ elapsedMs: 0, remainingMs: 20_000, leaseMs: 10_000 }, 0.01)).toBe(20_000 - 202);
-    expect(remainingMs({ elapsedMs: 0, remainingMs: 5_000, leaseMs: 10_000 }, 0.01)).toBe(5_000 - 102);
+    expect(nodeRemainingMs({ elapsedMs: 0, remainingMs: 101, leaseMs: 101 }, 0.01)).toBe(101 - 4);
+    expect(nodeRemainingMs({ elapsedMs: 0, remainingMs: 20_000, leaseMs: 10_000 }, 0.01)).toBe(20_000 - 202);
+    expect(nodeRemainingMs({ elapsedMs: 0, remainingMs: 5_000, leaseMs: 10_000 }, 0.01)).toBe(5_000 - 102);
   });
 
   test("never outlasts what the node said, and is over once as much time has passed", () => {
     fc.assert(
       fc.property(ms, ms, ms, fc.double({ min: 0, max: 0.5, noNaN: true }), (elapsed, left, leaseMs, drift) => {
-        const usable = remainingMs({ elapsedMs: elapsed, remainingMs: left, leaseMs }, drift);
+        const usable = nodeRemainingMs({ elapsedMs: elapsed, remainingMs: left, leaseMs }, drift);
         expect(usable).toBeLessThan(left - elapsed);
-        expect(remainingMs({ elapsedMs: Infinity, remainingMs: left, leaseMs }, drift)).toBe(-Infinity);
+        expect(nodeRemainingMs({ elapsedMs: Infinity, remainingMs: left, leaseMs }, drift)).toBe(-Infinity);
       }),
     );
   });
@@ -55,7 +55,7 @@ describe("remainingMs()", () => {
         fc.integer({ min: 10, max: 365 * 86_400_000 }),
         fc.double({ min: -1, max: 1, noNaN: true }),
         (leaseMs, skew) => {
-          const usableByClient = remainingMs({ elapsedMs: 0, remainingMs: leaseMs, leaseMs }, 0.01);
+          const usableByClient = nodeRemainingMs({ elapsedMs: 0, remainingMs: leaseMs, leaseMs }, 0.01);
           const usableByNode = usableByClient * (1 + 0.01 * skew);
           expect(usableByNode).toBeLessThan(leaseMs - 1);
         },

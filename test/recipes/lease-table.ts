@@ -8,8 +8,8 @@ import {
   estimateMs,
   flightMs,
   leastUsefulLeaseMs,
+  nodeRemainingMs,
   type RoundTrip,
-  remainingMs,
   unknownRoundTrip,
 } from "../../src/validity.ts";
 
@@ -27,7 +27,7 @@ export function typicalTrip(ms: number): RoundTrip {
 /** What `remaining()` says after an acquire that was as slow as is still usual. */
 export function leftMs(trip: RoundTrip, leaseMs: number): number {
   const bound = { elapsedMs: estimateMs(trip), remainingMs: leaseMs, leaseMs };
-  return Math.floor(remainingMs(bound, defaultDriftFactor) - flightMs(trip, leaseMs));
+  return Math.floor(nodeRemainingMs(bound, defaultDriftFactor) - flightMs(trip, leaseMs));
 }
 
 /** The rows of the table in Markdown, its head included, with nothing that only lines up its columns. */

@@ -6,9 +6,9 @@ import {
   estimateMs,
   leastUsefulLeaseMs,
   majority,
+  nodeRemainingMs,
   quorumRemainingMs,
   type RoundTrip,
-  remainingMs,
   unknownRoundTrip,
 } from "../../src/validity.ts";
 
@@ -57,7 +57,7 @@ describe.for(rows)(
       const flight99 = median * arrival(1, 1, 0.99);
       for (const [index, leaseMs] of leases.entries()) {
         const bound = { elapsedMs: arrivalMs(quorum, 0.99), remainingMs: leaseMs, leaseMs };
-        const granted = remainingMs(bound, defaultDriftFactor);
+        const granted = nodeRemainingMs(bound, defaultDriftFactor);
         const perNode = Array.from({ length: nodes }, (_, node) => (node < quorum ? granted : -Infinity));
         const left = quorumRemainingMs(perNode, quorum);
         const [validMs = Number.NaN, issueMs = Number.NaN] = cells.slice(2 * index);
