@@ -47,15 +47,15 @@ export function isCommandName(name: string | undefined): name is CommandName {
   return name !== undefined && Object.hasOwn(options, name);
 }
 
-/** What was given by name, and what stands free. Neither is repeated in a message: it may be a URL with a password. */
+/** What was given by name, and what stands by itself. Neither is repeated in a message: it may be a URL with a password. */
 export function parse(
   name: CommandName,
   args: readonly string[],
-): { readonly values: Values; readonly free: readonly string[] } {
+): { readonly values: Values; readonly positionals: readonly string[] } {
   try {
     const { values, positionals } = parseArgs({ args: [...args], options: options[name], allowPositionals: true });
     const checked: object = values; // by the table above
-    return { values: checked, free: positionals };
+    return { values: checked, positionals };
   } catch (error) {
     const [reason = ""] = error instanceof Error ? error.message.split(/\.\s|\n/) : [];
     throw new UsageError(`Cannot run ${name}: ${reason}`);
@@ -63,8 +63,8 @@ export function parse(
 }
 
 /** For a command that is about nodes alone. */
-export function refuseNames(name: CommandName, free: readonly string[]): void {
-  if (free.length > 0) throw new UsageError(`Cannot run ${name} with a name: --node names its nodes`);
+export function refuseNames(name: CommandName, positionals: readonly string[]): void {
+  if (positionals.length > 0) throw new UsageError(`Cannot run ${name} with a name: --node names its nodes`);
 }
 
 /** A number, or undefined where the option was not given. Its bounds are the library's to check. */

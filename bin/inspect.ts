@@ -26,9 +26,10 @@ const colours: Record<LockVerdict, Style> = {
 };
 
 /** Looks, shows, and says how to end. */
-export async function inspect(values: Values, free: readonly string[], output: Output): Promise<number> {
-  const [name] = free;
-  if (name === undefined || free.length > 1) throw new UsageError(`Cannot inspect ${free.length} locks: give one NAME`);
+export async function inspect(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+  const [name] = positionals;
+  if (name === undefined || positionals.length > 1)
+    throw new UsageError(`Cannot inspect ${positionals.length} locks: give one NAME`);
   const quorum = numberOf("quorum", values.quorum);
   const nodes = openNodes(values);
   const stop = output.progress(() => `Asking ${nodes.count} about ${name}`);

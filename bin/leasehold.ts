@@ -16,7 +16,10 @@ import { createOutput, type Output, visible } from "./output.ts";
 import { prove } from "./self-test.ts";
 import { serve } from "./serve.ts";
 
-const commands: Record<CommandName, (values: Values, free: readonly string[], output: Output) => Promise<number>> = {
+/** Does what a command is for, and gives its exit code. */
+type Command = (values: Values, positionals: readonly string[], output: Output) => Promise<number>;
+
+const commands: Record<CommandName, Command> = {
   inspect,
   doctor: examine,
   "self-test": prove,
@@ -40,8 +43,8 @@ async function run([name, ...args]: readonly string[]): Promise<number> {
       output.line(helpOf[name].trimEnd());
       return exit.ok;
     }
-    const { values, free } = parse(name, args);
-    return await commands[name](values, free, output);
+    const { values, positionals } = parse(name, args);
+    return await commands[name](values, positionals, output);
   } catch (error) {
     const { code, kind, message } = endingOf(error);
     if (output.json) output.document({ error: { code: kind, message } });

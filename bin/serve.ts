@@ -25,8 +25,8 @@ interface Engine {
 const graceMs = 3_000;
 
 /** Serves until it is told to end. */
-export async function serve(values: Values, free: readonly string[], output: Output): Promise<number> {
-  if (free.length > 0) throw new UsageError("Cannot serve that: --redis names the Redis to serve");
+export async function serve(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+  if (positionals.length > 0) throw new UsageError("Cannot serve that: --redis names the Redis to serve");
   const host = values.host ?? "127.0.0.1";
   const port = numberOf("port", values.port) ?? 8_079;
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
