@@ -81,8 +81,8 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
 
 /**
  * Makes sure that a token is granted nowhere and never will be: on every node, whatever it has said, since a copy of
- * the acquire may be on its way. Resolves after the first of three tries, which the node time-outs bound; the others go
- * on behind.
+ * the acquire may be on its way. Resolves after the first of three tries, which the node time-outs bound; the others, to
+ * the nodes that have not answered, follow behind after 100 and 200 ms.
  */
 export async function rollBack(context: LockContext, target: Target, retry = 1): Promise<void> {
   const { answers, cost } = await askRelease(context, target, true);

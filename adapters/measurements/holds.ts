@@ -31,6 +31,7 @@ export interface Holds {
   end(holder: Holder, now: Stamp, agoMs?: number): Ended | undefined;
 }
 
+/** Nothing is held yet. */
 export function createHolds(): Holds {
   const held = new Map<string, { since: Stamp; grantedAt: Stamp; leftMs: number; mostUsed: number }>();
   const keyOf = ({ name, fence }: Holder): string => `${fence} ${name}`;

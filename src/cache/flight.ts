@@ -50,6 +50,7 @@ export interface Flight extends Seat {
   waitFor(builder: Reader | undefined, leftMs?: number): void;
 }
 
+/** A flight that nobody has joined yet. `detach` keeps later readers from joining it. */
 export function createFlight(context: CacheContext, detach: () => void): Flight {
   const { env } = context;
   const readers = new Set<Reader>();
@@ -104,13 +105,13 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
 
 /**
  * Gives the value that an answer brought to those who take it: if it is fresh to all; an old one to those who take one
- * of its age while another builds, or where a build fails or is slow.
+ * of its age while another builds, or where a build fails or is slow. The reader that is excepted gets nothing.
  */
-export function serve(flight: Flight, asked: Asked, isFailing = false, but?: Reader): void {
+export function serve(flight: Flight, asked: Asked, isFailing = false, except?: Reader): void {
   if (!asked.reply?.payload) return;
   const { payload, fence, ageMs } = asked.reply;
   for (const reader of asked.readers()) {
-    if (reader === but || ageMs >= Math.max(reader.staleMs, isFailing ? reader.errorMs : 0)) continue;
+    if (reader === except || ageMs >= Math.max(reader.staleMs, isFailing ? reader.errorMs : 0)) continue;
     const type = ageMs < 0 ? "hit" : "stale";
     report(flight.context, { type, fence }, reader, asked);
     const status = type === "hit" && flight.hasWaited ? "waited" : type;

@@ -25,6 +25,7 @@ export interface Flights {
   detach(place: Place): void;
 }
 
+/** The flights of a cache, none under way yet. */
 export function createFlights(context: CacheContext): Flights {
   const { clock, host } = context.env;
   const open = new Map<string, Flight>();
