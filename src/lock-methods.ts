@@ -187,7 +187,7 @@ function checkedTask<Options extends TryOptions, T>(
   given: TaskArguments<Options, T>,
   lock: Call,
 ): [Task<T>, CheckedCall] {
-  const [task, call] = given.reverse();
+  const [task, call] = given.reverse(); // the options stand first, where there are any
   checkFunction("task", task);
   return [task as Task<T>, checkedCall(call as Call, lock)];
 }

@@ -26,10 +26,8 @@ export async function storeValue(
   const token = newToken(env.random);
   // Others wait for 10 s for a second request that never comes.
   const { reply: won } = await demand("set", context, doing, electScript, [token, 10_000, prefix, 2]);
-  return (
-    (await demand("set", context, doing, commitScript, [token, won.attempt, prefix, payload, ...lives])).reply.type ===
-    "stored"
-  );
+  const answer = await demand("set", context, doing, commitScript, [token, won.attempt, prefix, payload, ...lives]);
+  return answer.reply.type === "stored";
 }
 
 /** Voids what stands and every election: no value built before this is stored after it, nor served as fresh. */
