@@ -24,8 +24,8 @@ import type { Reader, Told } from "./reader.ts";
  *    the newer one, or look again.
  * 3. Unknown whether stored, too large, or without Redis: its own caller has its value, and so have those who sat down
  *    before the build began, as theirs would be no newer.
- * 4. Failed: whoever takes an old value has it. Of the others its own caller gets the cause, the rest that it failed.
- *    Where the back-off did not begin, those who sat down after the build began look again.
+ * 4. Failed: whoever takes an old value has it. The others are refused, with the build's own error as the cause. Where
+ *    the back-off did not begin, those who sat down after the build began look again.
  * 5. Given up, as nobody waits for it or its election is lost: those who wait look again.
  */
 export async function rebuild(flight: Flight, asker: Reader, elected: Asked<ElectReply>): Promise<void> {
@@ -72,7 +72,7 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   flight.tell(asked && stands ? asked.readers() : reply && payload ? [] : early, told("waited"));
 }
 
-/** That the build failed: for its own caller with the cause. */
+/** That the build failed; with its error as the cause where it ran in this process. */
 export function failed({ name }: Reader, details: LockErrorDetails): Told {
   return { error: failure("build-failed", "get", name, "its build failed", details) };
 }
