@@ -1,5 +1,5 @@
 /**
- * Locks over Redis by HTTP and TCP.
+ * Locks and a guarded cache on Redis, over HTTP and TCP.
  *
  * @module
  */

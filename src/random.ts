@@ -30,7 +30,7 @@ export function chance(random: Random): number {
   return Number(`0x${hex(random.fill(new Uint8Array(4)))}`) / 2 ** 32;
 }
 
-/** Two digits a byte. */
+/** Two digits a byte: with 256 added it has three, of which these are the last. */
 export function hex(bytes: Uint8Array): string {
   return bytes.reduce((text, byte) => text + (byte + 256).toString(16).slice(1), "");
 }

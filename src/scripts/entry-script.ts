@@ -18,8 +18,9 @@ export interface EntryReply<Type extends string = string> {
   readonly leftMs: number;
   /** For how long the payload has not been fresh any more; below 0 while it is. */
   readonly ageMs: number;
-  /** How long the build has run (no build is what `set` does: ever), and how long one usually takes, 0 where unknown. */
+  /** How long the build has run; of a `set`, which has none, since 1970. */
   readonly elapsedMs: number;
+  /** How long a build usually takes, 0 where unknown. */
   readonly usualMs: number;
   /** Where there is one, and the caller has a use for it; else empty. */
   readonly payload: string;

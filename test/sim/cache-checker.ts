@@ -7,8 +7,8 @@
  *   C3  a fence stands for one value
  *   C4  what is stored under a key only goes forward, by its fence
  *   C5  every entry has an end
- *   C7  nobody is given as fresh what was built before a soft invalidation that was over before the read began
  *   C6  where nothing goes wrong, one build of a key runs at a time
+ *   C7  nobody is given as fresh what was built before a soft invalidation that was over before the read began
  */
 import type { Call } from "./call.ts";
 import type { Fate } from "./fate.ts";

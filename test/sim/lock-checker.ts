@@ -100,7 +100,7 @@ export class LockChecker implements Witness {
   #highestActed = 0;
   progress = 0;
   acts = 0;
-  /** Times at which two held at once, where that is not promised away. */
+  /** Times at which two held at once, or one acted after a later holder: a violation where exclusion is promised. */
   overlaps = 0;
   /** I9: how long keys stood on nodes after they were first rolled back. */
   orphanMs = 0;

@@ -68,9 +68,9 @@ export type Profile = LockProfile | CacheProfile;
 
 /** What befalls processes and nodes: means between two, in ms; 0 is never. */
 export interface Trouble {
-  /** A process is frozen for 0.2 to 2.7 s; every other one stops its monotonic clock, unless wall clocks are stepped. */
+  /** A process is frozen for 0.2 to 2.7 s. Of half of them the monotonic clock stops meanwhile. */
   readonly freezeEveryMs: number;
-  /** A client's wall clock is set by up to a minute. */
+  /** The wall clock of one of the other half is set by up to a minute. */
   readonly clientStepEveryMs: number;
   /** A process and a node neither reach nor hear each other for up to 4 s. */
   readonly cutOffEveryMs: number;
@@ -85,9 +85,9 @@ export interface Trouble {
   readonly restartMs: readonly [least: number, most: number];
   /** A restart loses all data. */
   readonly forgets: boolean;
-  /** A node is full for a second, and refuses to write. */
+  /** A node is full for up to a second, and refuses to write. */
   readonly fullEveryMs: number;
-  /** Somebody else puts a list where the lock's key is, and takes it away a second later. */
+  /** Somebody else puts a list where the lock's key is, and takes it away within a second. */
   readonly intruderEveryMs: number;
 }
 

@@ -16,7 +16,7 @@ export interface Run {
   readonly queued: number;
   /** Leases acquired, or reads served. */
   readonly progress: number;
-  /** Times at which two held at once, where that is not promised. */
+  /** Times at which two held at once, or one acted after a later holder, where exclusion is not promised. */
   readonly overlaps: number;
   readonly orphanMs: number;
   readonly processes: number;
