@@ -60,7 +60,7 @@ function tierOf(path: string): number {
 }
 
 /** The entry that an adapter's file belongs to: a folder, or the longest entry name that its own name begins with. */
-export function adapterOf(path: string, entries: readonly string[]): string {
+function adapterOf(path: string, entries: readonly string[]): string {
   const name = /^adapters\/([^/.]+)/.exec(path)?.[1] ?? "";
   const owning = entries.filter((entry) => name === entry || name.startsWith(`${entry}-`));
   return owning.sort((a, b) => b.length - a.length)[0] ?? name;

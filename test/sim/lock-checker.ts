@@ -99,7 +99,6 @@ export class LockChecker implements Witness {
   #before: { holder: string | undefined; expiresAt: number; leftMs: number } | undefined;
   #highestActed = 0;
   progress = 0;
-  acts = 0;
   /** Times at which two held at once, or one acted after a later holder: a violation where exclusion is promised. */
   overlaps = 0;
   /** I9: how long keys stood on nodes after they were first rolled back. */
@@ -157,7 +156,6 @@ export class LockChecker implements Witness {
     if (held.isReleased) this.#report("I15", `${process.name} has released, and still has ${remainingMs} ms`);
     const trustedMs = remainingMs / process.rate;
     held.trustedUntil = now + trustedMs;
-    this.acts += 1;
     if (this.#promises.exclusion) this.#isKept(held, trustedMs);
     this.#excludes(held);
     return remainingMs;
