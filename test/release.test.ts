@@ -157,7 +157,7 @@ describe("release() without a definite answer", () => {
     expect(await lease.release()).toBe("released");
   });
 
-  test("but not if the lease was over before the first try", async () => {
+  test("a key that is gone after an unanswered try was not freed by it, if the lease was over before", async () => {
     const { lock, other, clock } = oneRedis({ leaseMs: 1_000 }, { release: [{ lose: "reply" }] });
     const lease = await lock.acquire("job");
     await clock.advance(1_001);

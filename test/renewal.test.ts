@@ -290,7 +290,7 @@ describe("renewal and release", () => {
     expect(types(world)).toEqual(["acquired", "released"]);
   });
 
-  test("nor does a second lease of the same name suffer from the first one's end", async () => {
+  test("a second lease of the same name does not suffer from the first one's end", async () => {
     const world = oneRedis({ leaseMs: 1_000 });
     const first = await holding(world);
     first.end();

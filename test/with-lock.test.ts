@@ -86,7 +86,7 @@ describe("withLock()", () => {
     expect(events.filter(({ type }) => type === "release-failed")).toHaveLength(4);
   });
 
-  test("nor by a waitUntil that throws, as one that is not bound to its object does", async () => {
+  test("lets neither be hidden by a waitUntil that throws, as one that is not bound to its object does", async () => {
     const waitUntil = (): never => {
       throw new TypeError("Illegal invocation");
     };

@@ -525,7 +525,7 @@ describe("26: a Redis that does not answer", () => {
     expect(build.calls).toBe(0);
   });
 
-  test("and is asked again by the next caller, so that all is well when it is back", async () => {
+  test("is asked again by the next caller, so that all is well when it is back", async () => {
     const { clock, process } = world();
     let up = false;
     const { cache } = process({ faults: () => (up ? undefined : { fail: new Error("ECONNREFUSED") }) });
@@ -545,7 +545,7 @@ describe("26: a Redis that does not answer", () => {
     for (const call of calls) await refusal(clock.until(call()), "unavailable");
   });
 
-  test("but refuses the credentials, is a mistake in the configuration, and nothing is built", async () => {
+  test("is another thing than one that refuses the credentials: that is a mistake in the configuration, and nothing is built", async () => {
     const { process, slow } = world();
     const build = slow(0, 1);
     const { cache, verbs } = process({ faults: () => ({ fail: new ReplyError("NOAUTH Authentication required.") }) });

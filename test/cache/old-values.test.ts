@@ -116,7 +116,7 @@ describe("within staleMs", () => {
     await refusal(process().cache.get("k", { freshMs: second }, broken), "build-failed");
   });
 
-  test("but not after it", async () => {
+  test("once staleMs is over, a read builds anew", async () => {
     const { clock, process } = await aged(stale);
     await clock.advance(minute);
     const entry = process().cache.getEntry("k", { ...stale, ...keeps }, () => "new");

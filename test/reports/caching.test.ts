@@ -45,7 +45,7 @@ describe("M02 a failure of Redis or of the factory causes a stampede", () => {
     expect(entries.every(({ stored, value }) => value === 1 && !stored)).toBe(true);
   });
 
-  test("M02 or all are told that Redis is unavailable, which is no miss", async () => {
+  test("M02 with onRedisDown throw all are told that Redis is unavailable, which is no miss", async () => {
     const { clock, process, slow } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
     const factory = slow(100, 1);
@@ -225,7 +225,7 @@ describe("M06 a slow builder overwrites a newer value, or brings a deleted one b
 describe("M07 a factory asks for its own key", () => {
   const options = { ...fresh, leaseMs: minute };
 
-  test("M07 and is refused at once, with what is wrong", async () => {
+  test("M07 it is refused at once, with what is wrong", async () => {
     const { clock, process } = world();
     const { cache } = process();
     const read = cache.get("k", options, () => cache.get("k", options, () => 1));

@@ -179,7 +179,7 @@ describe("I03 what keeps a process alive", () => {
     expect(ended).toEqual({ code: 0, stdout: "true\n", stderr: "" });
   }, 30_000);
 
-  test("I03 so does a request under way, up to its time-out", async () => {
+  test("I03 a request under way does, up to its time-out", async () => {
     const ended = await runProgram(`
       ${setUp}
       const silent = createLock({ execute: () => new Promise(() => {}) }, { leaseMs: 100, waitMs: 0 });

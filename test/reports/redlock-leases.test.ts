@@ -153,7 +153,7 @@ describe("A08 waiting can be ended", () => {
     },
   );
 
-  test("A08 and by clients that are closed for good, as unavailable by the end of waitMs", async () => {
+  test("A08 by clients that are closed for good, as unavailable by the end of waitMs", async () => {
     const { lock, clock } = world(3, { waitMs: 1_000 }, () => ({ fail: new Error("Connection is closed.") }));
     const began = clock.monotonic;
     await lockError(clock.until(lock.acquire("job")), "unavailable");
@@ -240,7 +240,7 @@ describe("B08 the deadline counts from the request that was answered", () => {
     expect(lease.remaining()).toBeGreaterThan(900);
   });
 
-  test("B08 nor from the acquisition where the lease was extended, and a task of three and a half leases is not ended", async () => {
+  test("B08 not from the acquisition where the lease was extended, and a task of three and a half leases is not ended", async () => {
     const { lock, clock } = world(3, { leaseMs: 10_000 });
     const lease = await lock.acquire("one");
     await clock.advance(9_000);

@@ -97,7 +97,7 @@ describe.for(bothLocks)("B04 nothing renews after the release: %s", ([, build]) 
     expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
   });
 
-  test("B04 and a lock taken again at once has one renewal, not two", async () => {
+  test("B04 a lock that is taken again at once has one renewal, not two", async () => {
     const { lock, clock, sentOf } = build({ leaseMs: 10_000 });
     await clock.until(lock.withLock("job", () => lasting(clock, 1_000)));
     await clock.until(lock.withLock("job", () => lasting(clock, 40_000)));
@@ -231,7 +231,7 @@ describe("B08 the deadline counts from the request that was answered", () => {
     expect(lease.remaining()).toBeLessThanOrEqual(1_000);
   });
 
-  test("B08 nor from the acquisition where the lease was extended", async () => {
+  test("B08 not from the acquisition where the lease was extended", async () => {
     const { lock, clock } = oneRedis({ leaseMs: 10_000 });
     const lease = await lock.acquire("job");
     await clock.advance(9_500);
@@ -239,7 +239,7 @@ describe("B08 the deadline counts from the request that was answered", () => {
     expect(lease.remaining()).toBeGreaterThan(9_800);
   });
 
-  test("B08 and a task of three and a half leases is not ended", async () => {
+  test("B08 a task of three and a half leases is not ended", async () => {
     const world = oneRedis({ leaseMs: 10_000 });
     await world.clock.until(world.lock.withLock("job", () => lasting(world.clock, 35_000)));
     expect(count(world, "lost")).toBe(0);
