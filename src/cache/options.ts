@@ -9,7 +9,7 @@ import type { Observer } from "../events.ts";
 import { checkDuration, checkFunction, checkSignal, invalid } from "../validate.ts";
 import type { Codec } from "./codec.ts";
 import type { Doing } from "./context.ts";
-import type { BuildContext, Wanted } from "./reader.ts";
+import type { BuildContext, CheckedOptions } from "./reader.ts";
 
 /** Settings of a cache. */
 export interface CacheOptions {
@@ -131,8 +131,10 @@ export function checkOptions<Call extends Doing>(
   call: Call,
   options: Partial<GetOptions> | undefined,
   waitUntil?: WaitUntil,
-): Call & Wanted {
-  const wanted = { ...options, ...call } as Call & { -readonly [Option in keyof Wanted]: Wanted[Option] };
+): Call & CheckedOptions {
+  const wanted = { ...options, ...call } as Call & {
+    -readonly [Option in keyof CheckedOptions]: CheckedOptions[Option];
+  };
   wanted.onRedisDown ??= "build";
   wanted.waitUntil ??= waitUntil;
   for (const [name, [least, usual]] of Object.entries(durations)) {

@@ -21,8 +21,8 @@ export interface BuildContext {
   readonly stale: unknown;
 }
 
-/** What one caller asked for, as `GetOptions` says, and its build. */
-export interface Wanted {
+/** What one caller asked for, as `GetOptions` says, with the defaults that hold everywhere. */
+export interface CheckedOptions {
   readonly freshMs: number;
   readonly staleMs: number;
   readonly errorMs: number;
@@ -38,7 +38,7 @@ export interface Wanted {
 }
 
 /** What a value is stored with: how long it is fresh, and of use. */
-export function livesOf({ freshMs, staleMs, errorMs }: Wanted): readonly number[] {
+export function livesOf({ freshMs, staleMs, errorMs }: CheckedOptions): readonly number[] {
   return [freshMs, freshMs + Math.max(staleMs, errorMs)];
 }
 
@@ -62,7 +62,7 @@ export interface Seat {
 }
 
 /** A caller that waits. Requests that were sent for another are not its own. */
-export interface Reader extends Wanted, Doing {
+export interface Reader extends CheckedOptions, Doing {
   build(context: BuildContext): unknown;
   /** Its `waitMs` is over: it takes what a request under way brings, and waits for no build but its own. */
   isOverdue?: boolean;
