@@ -14,7 +14,18 @@ export const restToken = "bench";
 /** A redis-server that keeps nothing. */
 export async function startRedis(): Promise<Server> {
   const port = await freePort();
-  const args = ["--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+  const args = [
+    "--port",
+    `${port}`,
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--dbfilename",
+    "bench.rdb",
+  ];
   const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "inherit"] });
   await until(child, "Ready to accept connections");
   return { port, stop: () => stop(child) };

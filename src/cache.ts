@@ -55,7 +55,8 @@ export interface Cache {
   /** As `get`, with where the value came from. */
   getEntry<T>(key: string, options: GetOptions, build: Build<T>): Promise<CacheEntry<T>>;
   /**
-   * Stores a value; no build that began earlier can store any more.
+   * Stores a value; no build that began earlier can store any more. Where it fails after its first of two requests,
+   * readers wait for up to 5 s before one of them builds.
    *
    * @returns false when it was not stored, as an invalidation or a later `set` came in between
    * @throws LockError "unavailable" when Redis gave no definite answer: it may be stored or not; "config"

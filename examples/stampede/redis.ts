@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Redis as Ioredis } from "ioredis";
 import type { CommandClient } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
@@ -61,7 +61,18 @@ async function startRedisServer(
   parts: AsyncDisposableStack,
   socket: string,
 ): Promise<{ name: string; redis: Ioredis } | undefined> {
-  const settings = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no"];
+  const settings = [
+    "--port",
+    "0",
+    "--unixsocket",
+    socket,
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--dir",
+    dirname(socket),
+  ];
   const server = startProgram(parts, "redis-server", settings, { stdio: ["ignore", "pipe", "pipe"] });
   const ready = new Promise<void>((resolve) => {
     server.child.stdout?.on("data", () => /ready to accept connections/i.test(server.output()) && resolve());

@@ -11,7 +11,7 @@ import type { ElectReply } from "../scripts/elect.ts";
 import type { EntryReply } from "../scripts/entry-script.ts";
 import { tendScript } from "../scripts/tend.ts";
 import { fromPayload, toPayload } from "./codec.ts";
-import { type Asked, type Flight, serve } from "./flight.ts";
+import type { Asked, Flight } from "./flight.ts";
 import { runNested } from "./nesting.ts";
 import { livesOf, type Reader } from "./reader.ts";
 
@@ -64,15 +64,10 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
     later(part * leaseMs, async () => {
       const reply = (await ask(tendScript, leaseMs))?.reply;
       if (over.signal.aborted) return;
-      flight.expire();
       if (reply?.type === "over") flight.abort();
       else renewAfter(reply ? 0.6 : 0.1);
     });
   if (won && leaseMs < endMs) renewAfter(0.6); // else it ends with the build at the latest
-  later(builder.softTimeoutMs ?? endMs, () => {
-    serve(flight, elected, true);
-    flight.expire();
-  });
   later(endMs, () => flight.abort(failure("timeout", "build", name, `it runs for longer than ${endMs} ms`)));
 
   const run = async (): Promise<Built> => {

@@ -13,14 +13,18 @@ export interface Codec {
   readonly version?: number | undefined;
   /** Of a text, in UTF-16 units: a longer one is not stored. A build's value is given to those who waited; `set` rejects. */
   readonly maxLength?: number | undefined;
-  /** The text of a value; undefined where it has none. */
+  /** The text of a value, well-formed: a lone surrogate has no form in UTF-8; undefined where it has none. */
   encode(value: unknown): string | undefined | PromiseLike<string | undefined>;
-  /** The value of a text: a new one at each call, so that no two readers share an object. */
+  /**
+   * The value of a text: a new one at each call, so that no two readers share an object. A caller's `signal` and `waitMs`
+   * do not end the waiting for it.
+   */
   decode(text: string): unknown;
 }
 
 /**
- * JSON: what has no form in it, such as `undefined` or a bigint, is refused.
+ * JSON: what `JSON.stringify` has no text for, such as `undefined`, or refuses, as a bigint, is refused. What it makes
+ * `null` of, such as NaN, is `null` to all readers.
  *
  * @example
  * ```ts

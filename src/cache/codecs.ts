@@ -87,7 +87,7 @@ export function deflated(codec: Codec = jsonCodec, options?: { readonly above?: 
       const rest = text.slice(1);
       if (text.startsWith("p")) return codec.decode(rest);
       const bytes = await through(fromBase64(rest), new DecompressionStream("deflate-raw"));
-      return codec.decode(new TextDecoder().decode(bytes));
+      return codec.decode(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
     },
   };
 }

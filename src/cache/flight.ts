@@ -8,7 +8,9 @@ import { failure } from "../errors.ts";
 import type { Answer } from "../node.ts";
 import { newToken } from "../random.ts";
 import type { Script } from "../script.ts";
+import { electScript } from "../scripts/elect.ts";
 import type { EntryReply } from "../scripts/entry-script.ts";
+import { tendScript } from "../scripts/tend.ts";
 import { askEntry, type CacheContext, report } from "./context.ts";
 import type { Reader, Seat, Told } from "./reader.ts";
 
@@ -32,6 +34,8 @@ export interface Flight extends Seat {
   readonly signal: Signal;
   /** A build goes on although nobody waits for it. */
   isKept?: boolean;
+  /** How old the value was that stood when Redis was asked last, as in its reply. */
+  ageMs?: number | undefined;
   /** It has waited for a build. */
   hasWaited?: boolean | undefined;
   /** Later readers do not join this flight. */
@@ -56,6 +60,7 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
   const readers = new Set<Reader>();
   const stop = new AbortController();
   let asking = false;
+  let rescued = new Set<Reader>();
   let builder: Reader | undefined;
   let retryAfterMs: number | undefined;
 
@@ -86,10 +91,17 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
       }
       flight.leave();
     },
+    async rescue(reader) {
+      if (rescued.has(reader)) return; // by the look of another, which came after it
+      rescued = new Set(readers);
+      serve(flight, await flight.ask(reader, electScript, ["", 0, context.prefix, 0]), true);
+      flight.leave();
+    },
     async ask(reader, script, args) {
       const asked = [...readers];
-      asking = true;
+      asking = script !== tendScript; // which brings nobody a value
       const answer = await askEntry(context, reader, script, args);
+      flight.ageMs = answer.reply?.ageMs;
       asking = false;
       return { ...answer, readers: () => asked.filter((one) => readers.has(one)) };
     },
@@ -114,8 +126,7 @@ export function serve(flight: Flight, asked: Asked, isFailing = false, except?: 
     if (reader === except || ageMs >= Math.max(reader.staleMs, isFailing ? reader.errorMs : 0)) continue;
     const type = ageMs < 0 ? "hit" : "stale";
     report(flight.context, { type, fence }, reader, asked);
-    const status = type === "hit" && flight.hasWaited ? "waited" : type;
-    flight.tell([reader], { payload, status, fence, stored: true });
+    flight.tell([reader], { payload, status: ageMs < 0 && flight.hasWaited ? "waited" : type, fence, stored: true });
   }
 }
 

@@ -34,7 +34,9 @@ export function createFlights(context: CacheContext): Flights {
     const [first] = readers;
     if (!first) return;
     const { key } = first;
-    const joined = open.get(key);
+    const other = open.get(key);
+    // Who takes a value as old as the one that is being replaced does not wait with the others, but is given it.
+    const joined = first.staleMs > (other?.ageMs as number) ? undefined : other;
     const flight = joined ?? createFlight(context, () => open.get(key) === flight && open.delete(key));
     for (const reader of readers) {
       reader.flight = flight;
@@ -55,7 +57,7 @@ export function createFlights(context: CacheContext): Flights {
   return {
     context,
     async read(call) {
-      const { name, signal, waitMs } = call;
+      const { name, signal, waitMs, softTimeoutMs = Infinity } = call;
       const outer = outerBuild(context.node.client, call);
       let reader!: Reader;
       const told = new Promise<Told>((tell) => {
@@ -66,11 +68,13 @@ export function createFlights(context: CacheContext): Flights {
         reader.isOverdue = true;
         reader.flight?.expire();
       });
+      const cancelSoft = clock.after(softTimeoutMs, true, () => reader.flight?.rescue(reader).catch(() => {}));
       const outcome = await untilAborted(told, signal)
         .catch((cause: unknown): Told => {
           return { error: failure("aborted", "get", name, "the caller's signal aborted", { cause }) };
         })
-        .finally(cancel);
+        .finally(cancel)
+        .finally(cancelSoft);
       if ("error" in outcome) {
         reader.flight?.leave(reader);
         throw outcome.error;

@@ -59,8 +59,8 @@ export interface StoreOptions {
 /** Settings of a read. */
 export interface GetOptions extends StoreOptions {
   /**
-   * How long `null`, which says that there is no such thing, is served, in ms. It is of no use afterwards, so nobody is
-   * given it as an old value.
+   * How long a `null` that is built, and says that there is no such thing, is served, in ms. It is of no use afterwards,
+   * so nobody is given it as an old value.
    *
    * @default {freshMs}
    */
@@ -79,10 +79,11 @@ export interface GetOptions extends StoreOptions {
    */
   readonly maxHoldMs?: number | undefined;
   /**
-   * When a build is slow, in ms: whoever takes a value as old as the one that is there (`errorMs`) is given it, and the
-   * build goes on as long as somebody waits for it, or `waitUntil` keeps it.
+   * When a build is slow, in ms from the call, whoever builds: one more request looks for a value of the age that this
+   * caller takes where a build fails (`errorMs`). The build goes on as long as somebody waits for it, or `waitUntil`
+   * keeps it.
    *
-   * @default {hardTimeoutMs}
+   * @default {never}
    */
   readonly softTimeoutMs?: number | undefined;
   /**
@@ -92,7 +93,8 @@ export interface GetOptions extends StoreOptions {
    */
   readonly hardTimeoutMs?: number | undefined;
   /**
-   * How long to wait for another's build, in ms from the call; 0 never waits.
+   * How long to wait for another's build, in ms from the call; 0 never waits. A request under way is waited for as well:
+   * up to two tries of 2.5 s where Redis does not answer.
    *
    * @default {10_000}
    */

@@ -12,7 +12,7 @@ import type { Nesting } from "./nesting.ts";
 export interface BuildContext {
   /**
    * Aborts when the value is of no use any more: nobody waits for it, its election is lost (another was elected, or the
-   * entry was invalidated), or it has taken too long. Its reason says which.
+   * entry was invalidated), or it has taken too long, which its reason says then.
    */
   readonly signal: Signal;
   /** Of this election: larger than that of any value stored before. 0 where Redis gave none. */
@@ -59,6 +59,8 @@ export interface Seat {
   expire(): void;
   /** A reader has left, or was told something: gives up where nobody is left. */
   leave(reader?: Reader): void;
+  /** A build is slow for this reader: looks for a value that is no older than readers take where one fails. */
+  rescue(reader: Reader): Promise<void>;
 }
 
 /** A caller that waits. Requests that were sent for another are not its own. */

@@ -34,17 +34,13 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   const { reply: won } = elected;
   if (!won) refuse(flight, asker, elected);
   const [builder = asker] = flight.readers;
-  const { staleMs, waitUntil } = builder;
   const fence = won?.attempt ?? 0;
   const say = (event: EventBody, asked: Asked = elected): void => report(context, event, builder, asked);
   const ask: Ask = async (script, ...args) =>
     won && flight.ask(builder, script, [flight.token, fence, prefix, ...args]);
 
   if (won) say({ type: "elected", fence });
-  if (won?.payload) {
-    flight.isKept = !!waitUntil;
-    if (won.ageMs < staleMs) flight.detach(); // later readers look for themselves, and are given the old value
-  }
+  if (won?.payload) flight.isKept = !!builder.waitUntil;
   serve(flight, elected, false, flight.isKept ? undefined : builder);
   flight.waitFor(builder); // gives up where nobody is left
   const early = [...flight.readers];

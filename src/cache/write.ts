@@ -24,8 +24,8 @@ export async function storeValue(
 ): Promise<boolean> {
   const { env, prefix } = context;
   const token = newToken(env.random);
-  // Others wait for 10 s for a second request that never comes.
-  const { reply: won } = await demand("set", context, doing, electScript, [token, 10_000, prefix, 2]);
+  // Others wait for so long where the second request is refused or never comes: it may take two tries of 2.5 s.
+  const { reply: won } = await demand("set", context, doing, electScript, [token, 5_000, prefix, 2]);
   const answer = await demand("set", context, doing, commitScript, [token, won.attempt, prefix, payload, ...lives]);
   return answer.reply.type === "stored";
 }

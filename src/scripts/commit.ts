@@ -17,7 +17,7 @@ export type CommitReply = EntryReply<"stored" | "gone" | "invalidated" | "supers
  * How long builds take is learnt fast when they are fast and slowly when slow, or one slow build taxes all later waits.
  */
 export const commitScript: Script<CommitReply> = entryScript(`
-local fence, d, took = tonumber(ARGV[2]), n('d'), now - n('ls') + 1
+local fence, d, took = ARGV[2] + 0, n('d'), now - n('ls') + 1
 if h.f == ARGV[2] then return r('stored', 0) end
 if not mine then
   if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end

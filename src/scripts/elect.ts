@@ -21,7 +21,7 @@ if left > 0 and h.t == ARGV[1] then return r('won', left, p) end
 if ARGV[4] ~= '2' then
   if p and age < 0 then return r('hit', -age, p) end
   if ARGV[4] == '0' then return r('none', 0, p) end
-  if left > 0 then return r('busy', left, age < tonumber(ARGV[5]) and p) end
+  if left > 0 then return r('busy', left, age < ARGV[5] + 0 and p) end
   if now < n('bu') then return r('back-off', n('bu') - now, p) end
 end
 w('t', ARGV[1], 'lf', f, 'ls', ARGV[4] == '2' and '0' or s(now), 'lu', s(now + ARGV[2]))

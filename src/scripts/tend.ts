@@ -20,7 +20,7 @@ export type TendReply = EntryReply<"renewed" | "failed" | "over">;
  * Deletes before it writes: a server that is out of memory must not keep an election that is over.
  */
 export const tendScript: Script<TendReply> = entryScript(`
-local lease = tonumber(ARGV[4])
+local lease = ARGV[4] + 0
 if not mine then return r('over', 0, known()) end
 if lease > 0 then
   w('lu', s(math.max(n('lu'), now + lease)))

@@ -446,6 +446,7 @@ describe("20: builds that wait for each other", () => {
 
 describe.each([
   ["24: a server that is out of memory", "OOM", "command not allowed when used memory > 'maxmemory'."],
+  ["24: a REST API to which a value is too long", "ERR", "max request size exceeded. Limit: 1048576 bytes"],
   ["25: a server that has become a replica", "READONLY", "You can't write against a read only replica."],
   ["25: a server that is just starting", "LOADING", "Redis is loading the dataset in memory"],
   ["25: a server of a cluster that has handed the key on", "MOVED", "3999 127.0.0.1:6381"],
@@ -481,6 +482,15 @@ describe.each([
     expect(new Set(a.client.sent.map(([, , , , token]) => token)).size).toBe(1);
     expect(a.events.at(-1)).toMatchObject({ type: "built", stored: false });
     expect(await process().cache.getEntry("k", fresh, () => 2)).toMatchObject({ value: 2, requests: 2 });
+  });
+
+  test("at the second request of a set rejects, and holds others up for 5 s at the most", async () => {
+    const { clock, process } = world();
+    const { cache } = process({ faults: always("commit", refused) });
+    await refusal(cache.set("k", 1, fresh), "unavailable");
+    const started = clock.monotonic;
+    expect(await clock.until(process().cache.get("k", fresh, () => 2))).toBe(2);
+    expect(clock.monotonic - started).toBeLessThanOrEqual(5_050);
   });
 });
 

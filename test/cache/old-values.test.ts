@@ -16,6 +16,7 @@ async function aged(options: typeof stale | typeof rescue): Promise<World> {
   return here;
 }
 
+const hang = (): Promise<never> => new Promise(() => {});
 const broken = (): Promise<never> => Promise.reject(new Error("no"));
 
 describe("within staleMs", () => {
@@ -54,6 +55,23 @@ describe("within staleMs", () => {
     expect(clock.monotonic).toBe(started + 100);
     expect(await clock.until(first)).toMatchObject({ value: "new", status: "built" });
     expect(a.events.map(({ type }) => type)).toEqual(["elected", "stale", "stale", "built"]);
+  });
+
+  test("a reader is given it at once also where others of its process wait, as they take none", async () => {
+    const { clock, process, slow } = await aged(stale);
+    const [a, b] = [process(), process()];
+    const strict = { freshMs: stale.freshMs };
+    const built = a.cache.get("k", strict, slow(3_000, "new"));
+    await clock.advance(50);
+    const waited = b.cache.get("k", strict, hang);
+    await clock.advance(50);
+    for (const { cache } of [a, b]) {
+      const started = clock.monotonic;
+      const read = cache.getEntry("k", { ...stale, waitMs: 0 }, hang);
+      expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale", requests: 1 });
+      expect(clock.monotonic).toBe(started);
+    }
+    expect(await clock.until(Promise.all([built, waited]))).toEqual(["new", "new"]);
   });
 
   test("a reader that takes none waits for the new one", async () => {

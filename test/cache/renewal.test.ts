@@ -39,6 +39,18 @@ test("a renewal without an answer is tried again before the lease ends", async (
   expect((await clock.until(elsewhere)).value).toBe(1);
 });
 
+test("a renewal that hangs holds nobody beyond waitMs", async () => {
+  const { clock, process, slow } = world();
+  const { cache } = process({ faults: (verb) => (verb === "tend" ? { lose: "reply" } : undefined) });
+  const build = cache.get("k", { ...options, leaseMs: 300 }, slow(second, "new"));
+  await clock.advance(100);
+  const started = clock.monotonic;
+  const read = cache.get("k", { ...options, waitMs: 200 }, slow(10, "other"));
+  await refusal(clock.until(read), "timeout");
+  expect(clock.monotonic - started).toBe(200);
+  expect(await clock.until(build)).toBe("new");
+});
+
 test("a build that has been overtaken is told so, and its caller gets the newer value", async () => {
   const { clock, process, slow } = world();
   const a = process();

@@ -24,11 +24,70 @@ describe("softTimeoutMs", () => {
     const { cache, verbs } = process({ options: { waitUntil: (promise) => void work.push(promise) } });
     const started = clock.monotonic;
     const first = cache.getEntry("k", options, slow(second, "new"));
-    expect(await clock.until(first)).toMatchObject({ value: "old", status: "stale", requests: 1 });
+    expect(await clock.until(first)).toMatchObject({ value: "old", status: "stale", requests: 2 });
     expect(clock.monotonic - started).toBe(200);
     await clock.until(Promise.all(work));
-    expect(verbs()).toEqual(["elect", "commit"]);
+    expect(verbs()).toEqual(["elect", "elect", "commit"]);
     expect(await cache.get("k", options, hang)).toBe("new");
+  });
+
+  test("gives it to whoever waits for the build, in whatever process, as long after their own call", async () => {
+    const { clock, process, slow } = await aged();
+    const here = process();
+    const build = slow(5 * second, "new");
+    const started = clock.monotonic;
+    const served: [who: string, value: unknown, ms: number, requests: number][] = [];
+    const read = async (who: string, { cache }: typeof here): Promise<void> => {
+      const { value, requests } = await cache.getEntry("k", { ...options, waitMs: second }, build);
+      served.push([who, value, clock.monotonic - started, requests]);
+    };
+    const strict = here.cache.get("k", { freshMs: second }, build);
+    const early = read("early", here);
+    await clock.advance(20);
+    const late = read("late", here);
+    const elsewhere = read("elsewhere", process());
+    await clock.advance(300);
+    const later = read("after it was slow", here);
+    await clock.until(Promise.all([early, late, elsewhere, later]));
+    expect(served.map(([who, value, ms]) => [who, value, ms])).toEqual([
+      ["early", "old", 200],
+      ["late", "old", 200], // by the same look
+      ["elsewhere", "old", 220],
+      ["after it was slow", "old", 520],
+    ]);
+    for (const [, , , requests] of served) expect(requests).toBeLessThanOrEqual(3);
+    expect(await clock.until(strict)).toBe("new");
+    expect(build.calls).toBe(1);
+  });
+
+  test("gives nobody what was invalidated meanwhile", async () => {
+    const { clock, process, slow } = await aged();
+    const { cache } = process();
+    const read = cache.getEntry("k", options, slow(second, "new"));
+    await clock.advance(100);
+    await process().cache.invalidate("k");
+    const { value } = await clock.until(read);
+    expect(value).toBe("new");
+  });
+
+  test("leaves those who wait where Redis does not answer", async () => {
+    const { clock, process, slow } = await aged();
+    const { cache } = process({
+      faults: (verb, place) => (verb === "elect" && place > 0 ? { lose: "reply" } : undefined),
+    });
+    expect(await clock.until(cache.get("k", options, slow(second, "new")))).toBe("new");
+    await clock.advance(5 * second); // when the look is given up
+    expect(clock.pending).toEqual([]);
+  });
+
+  test("costs one look for all who wait when the first of them finds it slow", async () => {
+    const { clock, process, slow } = await aged();
+    const { cache, verbs } = process();
+    const strict = cache.get("k", { freshMs: second }, slow(second, "new"));
+    const reads = Array.from({ length: 50 }, () => cache.get("k", options, hang));
+    expect(new Set(await clock.until(Promise.all(reads)))).toEqual(new Set(["old"]));
+    expect(verbs()).toEqual(["elect", "elect"]);
+    expect(await clock.until(strict)).toBe("new");
   });
 
   test("gives the build up where nobody waits for it and nothing keeps it", async () => {
@@ -44,7 +103,7 @@ describe("softTimeoutMs", () => {
     expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
     await clock.advance(0);
     expect(aborted).toBe(true);
-    expect(verbs()).toEqual(["elect", "tend"]);
+    expect(verbs()).toEqual(["elect", "elect", "tend"]);
     const next = process().cache.getEntry("k", options, () => "next");
     expect(await clock.until(next)).toMatchObject({ value: "next", status: "built", requests: 2 });
   });

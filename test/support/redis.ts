@@ -5,8 +5,10 @@
  * @module
  */
 import { spawn, spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { createServer as createTcpServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
 import { getRequestListener } from "@hono/node-server";
 import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
@@ -53,7 +55,18 @@ export async function startRedis({ args = [] }: { readonly args?: readonly strin
 }
 
 function startRedisOn(port: number, args: readonly string[]): Promise<RunningRedis> {
-  const fixed = ["--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+  // A name that no dump has: a server that saves nothing still loads what lies where it is started.
+  const empty = [
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--dir",
+    tmpdir(),
+    "--dbfilename",
+    `leasehold-${randomUUID()}.rdb`,
+  ];
+  const fixed = ["--port", `${port}`, "--bind", "127.0.0.1", ...empty];
   const child = spawn("redis-server", [...fixed, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const exited = new Promise<void>((resolve) => child.once("close", () => resolve()));
   const kill = (): void => void child.kill("SIGKILL");
