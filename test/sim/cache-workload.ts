@@ -97,9 +97,14 @@ export class Reader extends Actor {
     if (kind < 0.1 && !profile.countsRequests)
       void process.sleep(this.draw("abort", 0, 300)).then(() => caller.abort(new Error("gone")));
     const onRedisDown = kind > 0.9 ? "throw" : "build";
-    const { freshMs, staleMs, errorMs, leaseMs, waitMs } = profile;
+    const { freshMs, errorMs, leaseMs, waitMs } = profile;
+    // How old a value may be, and how long one waits for a new one, is each reader's own choice.
+    const isPatient = this.draw("patience", 0, 1) < 0.3;
+    const staleMs = isPatient ? 0 : profile.staleMs;
+    const softTimeoutMs = isPatient && !profile.countsRequests ? this.draw("soft time-out", 0, 300) : undefined;
     const before = this.world.requests();
-    const options = { freshMs, staleMs, errorMs, leaseMs, waitMs, onRedisDown, signal: caller.signal } as const;
+    const own = { staleMs, softTimeoutMs: softTimeoutMs && Math.floor(softTimeoutMs), signal: caller.signal };
+    const options = { freshMs, errorMs, leaseMs, waitMs, onRedisDown, ...own } as const;
     const entry = await cache.getEntry(key, options, this.#build(key));
     // Where fences come again, a late builder may be told that its value is the one that stands; what is stored is not.
     if (profile.restores === 0 || entry.status === "hit")

@@ -301,13 +301,13 @@ const cache: CacheProfile = {
   behindMs: 0,
   trouble: { ...mixed.trouble, intruderEveryMs: 0 },
   isWorker: false,
-  usualProgress: 89.9,
+  usualProgress: 115,
   countsRequests: false,
 };
 
 const crowd: CacheProfile = {
   ...cache,
-  usualProgress: 969,
+  usualProgress: 936,
   leaseMs: 2_000,
   failures: 0,
   replays: 0,
@@ -329,17 +329,17 @@ const profiles: Readonly<Record<string, Profile>> = {
   workers,
   cache,
   /** Slow builds, short leases: most live by their renewals, and are overtaken where these are late. */
-  overtaken: { ...cache, usualProgress: 74.3, leaseMs: 100, buildMs: [0, 600] },
+  overtaken: { ...cache, usualProgress: 94.7, leaseMs: 100, buildMs: [0, 600] },
   /** The server forgets everything, again and again. */
   forgetful: {
     ...cache,
-    usualProgress: 81.2,
+    usualProgress: 99.4,
     trouble: { ...cache.trouble, restartEveryMs: 2_000, forgets: true },
   },
   /** A request a process at a time, as on Workers: no reader shares another's build. */
   cacheWorkers: {
     ...cache,
-    usualProgress: 64.8,
+    usualProgress: 65.7,
     processes: 8,
     readers: 1,
     isWorker: true,
@@ -348,7 +348,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** A snapshot gives a new election the fence of an old one: only the token tells them apart. */
   restored: {
     ...cache,
-    usualProgress: 5.43,
+    usualProgress: 4.55,
     leaseMs: 2_000,
     buildMs: [0, 1_200],
     changeEveryMs: 400,
@@ -359,7 +359,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   /** Nothing goes wrong, in a crowd and for a single reader. */
   cacheCrowd: crowd,
   /** Builds that take longer than a lease are alone, as they are renewed. */
-  cacheRenewed: { ...crowd, usualProgress: 711, leaseMs: 200, buildMs: [0, 600] },
+  cacheRenewed: { ...crowd, usualProgress: 675, leaseMs: 200, buildMs: [0, 600] },
   cacheLossless: { ...crowd, usualProgress: 60.9, processes: 3, readers: 1, countsRequests: true },
   mixed3: { ...mixed, nodes: 3, usualProgress: 16.5, mostOrphanMs: 6_000 },
   /** One client's clock is hours behind, and nobody else is there to be waited for: it learns from refusals alone. */
