@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { type Command, type Reply, ReplyError } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
 import { acquireScript } from "../src/scripts/acquire.ts";
-import { countingSignal, lockError, oneRedis, verbOf } from "./support/one-redis.ts";
+import { countingSignal, oneRedis, verbOf } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { settle } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";

@@ -4,7 +4,8 @@ import { memoryClient } from "../adapters/memory/index.ts";
 import type { Codec } from "../src/cache/codec.ts";
 import type { GetOptions } from "../src/cache/options.ts";
 import { createCache } from "../src/cache.ts";
-import { refusal, world } from "./cache/world.ts";
+import { world } from "./cache/world.ts";
+import { lockError } from "./support/rejection.ts";
 
 const fresh = { freshMs: 60_000 };
 const second = 1_000;
@@ -36,11 +37,8 @@ describe("get", () => {
     await cache.get("k", fresh, () => "kept");
     await client.execute(["HSET", "cache:{k}", "p", 'c["json",null]{"secret": oops']);
     for (const read of [() => cache.get("k", fresh, () => "new"), () => cache.peek("k")]) {
-      const error: unknown = await read().catch((reason: unknown) => reason);
-      expect(error).toMatchObject({
-        code: "config",
-        message: 'Cannot read "k" as its codec cannot read it: invalidate it',
-      });
+      const error = await lockError(read(), "config");
+      expect(error.message).toBe('Cannot read "k" as its codec cannot read it: invalidate it');
       expect(JSON.stringify(error)).not.toContain("secret");
     }
     await cache.invalidate("k");
@@ -104,9 +102,9 @@ describe("get", () => {
     ],
   ])("refuses %s, and as it is no value, the build has failed", async (_, build) => {
     const { cache, verbs } = world().process();
-    const error = await refusal(cache.get<unknown>("k", fresh, build), "build-failed");
+    const error = await lockError(cache.get<unknown>("k", fresh, build), "build-failed");
     expect((error.cause as Error).message).toMatch(/^Cannot store "k" as its codec cannot write it: /);
-    const next = await refusal(
+    const next = await lockError(
       cache.get("k", fresh, () => 1),
       "build-failed",
     );
@@ -138,7 +136,7 @@ describe("get", () => {
     const options = { ...fresh, signal };
     await clock.until(Promise.all([cache.get("k", options, slow(10, 1)), cache.get("k", options, slow(10, 1))]));
     await cache.get("k", options, () => 2);
-    await refusal(
+    await lockError(
       cache.get("other", options, () => Promise.reject(new Error("no"))),
       "build-failed",
     );
@@ -242,7 +240,7 @@ describe("set", () => {
 
   test("refuses what has no form in JSON before anything is sent", async () => {
     const { cache, client } = world().process();
-    await refusal(cache.set("k", undefined, fresh), "config");
+    await lockError(cache.set("k", undefined, fresh), "config");
     expect(client.sent).toEqual([]);
   });
 });
@@ -277,7 +275,7 @@ describe("options", () => {
   test.each(cases)("refuses %s when it is wrong, before anything is sent: %j", async (option, wrong) => {
     const { cache, client } = world().process();
     const options = { ...fresh, ...wrong } as unknown as GetOptions;
-    const error = await refusal(
+    const error = await lockError(
       cache.get("k", options, () => 1),
       "config",
     );
@@ -287,23 +285,23 @@ describe("options", () => {
 
   test("refuses a missing freshMs, a missing build, an empty key and a lone surrogate", async () => {
     const { cache, client } = world().process();
-    await refusal(
+    await lockError(
       cache.get("k", {} as unknown as GetOptions, () => 1),
       "config",
     );
-    await refusal(
+    await lockError(
       cache.get("k", undefined as unknown as GetOptions, () => 1),
       "config",
     );
-    await refusal(cache.get("k", fresh, undefined as unknown as () => number), "config");
+    await lockError(cache.get("k", fresh, undefined as unknown as () => number), "config");
     for (const key of ["", "\ud800", 1 as unknown as string]) {
-      await refusal(
+      await lockError(
         cache.get(key, fresh, () => 1),
         "config",
       );
-      await refusal(cache.set(key, 1, fresh), "config");
-      await refusal(cache.invalidate(key), "config");
-      await refusal(cache.peek(key), "config");
+      await lockError(cache.set(key, 1, fresh), "config");
+      await lockError(cache.invalidate(key), "config");
+      await lockError(cache.peek(key), "config");
     }
     expect(client.sent).toEqual([]);
   });
@@ -342,7 +340,7 @@ describe("options", () => {
       cache.invalidate("k"),
       cache.peek("k"),
     ]) {
-      expect((await refusal(call, "config")).message).toContain("WRONGTYPE");
+      expect((await lockError(call, "config")).message).toContain("WRONGTYPE");
     }
     expect(await redis.execute(["GET", "cache:{k}"])).toBe("mine");
   });

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { field, isCoded, isRedisText, isReplyError, ReplyError, toReply, untilAborted } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
 import { gate } from "./support/fetch-double.ts";
+import { rejection } from "./support/rejection.ts";
 import { settle } from "./support/virtual-clock.ts";
 
 describe("toReply()", () => {
@@ -127,7 +128,7 @@ describe("untilAborted()", () => {
     const controller = new AbortController();
     const result = untilAborted(new Promise(() => {}), controller.signal);
     controller.abort(reason);
-    expect(await result.catch((error: unknown) => error)).toBe(reason);
+    expect(await rejection(result)).toBe(reason);
   });
 
   // afterEach looks for it.

@@ -3,7 +3,7 @@ import { memoryClient } from "../adapters/memory/index.ts";
 import { type Command, type CommandClient, type Reply, ReplyError } from "../src/command.ts";
 import { type Diagnosis, type DoctorOptions, doctor, type Finding } from "../src/doctor.ts";
 import { faultyClient } from "./support/faulty-client.ts";
-import { lockError } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { virtualEnvironment } from "./support/virtual-clock.ts";
 
 /** What a server says of itself; an error is thrown, a function asked. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import type { LeaseholdEvent, Observer } from "../src/events.ts";
-import { lasting, lockError, type OneRedis, oneRedis } from "./support/one-redis.ts";
+import { lasting, type OneRedis, oneRedis } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 
 /** What all events have in common. */
 function expectWellFormed(events: readonly LeaseholdEvent[], name: string): void {

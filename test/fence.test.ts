@@ -10,8 +10,8 @@ import { type Pair, startPair } from "./scripts/pair.ts";
 import { useRedis } from "./scripts/server.ts";
 import { slotOf } from "./scripts/slot.ts";
 import { type Fault, faultyClient } from "./support/faulty-client.ts";
-import { lockError } from "./support/one-redis.ts";
 import { describeRedis } from "./support/redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { virtualEnvironment } from "./support/virtual-clock.ts";
 
 const week = 7 * 86_400_000;

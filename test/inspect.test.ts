@@ -3,7 +3,8 @@ import { memoryClient } from "../adapters/memory/index.ts";
 import { type CommandClient, type Reply, ReplyError } from "../src/command.ts";
 import { inspectLock } from "../src/inspect.ts";
 import { createLock } from "../src/lock.ts";
-import { lockError, oneRedis } from "./support/one-redis.ts";
+import { oneRedis } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { virtualEnvironment } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";

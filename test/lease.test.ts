@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import { isLockError } from "../src/errors.ts";
 import type { Lease } from "../src/lease.ts";
-import { lockError, oneRedis } from "./support/one-redis.ts";
+import { oneRedis } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { settle } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";

@@ -3,7 +3,8 @@ import { memoryClient } from "../adapters/memory/index.ts";
 import { LockError } from "../src/errors.ts";
 import { createLock } from "../src/lock.ts";
 import type { TryOptions } from "../src/lock-methods.ts";
-import { lockError, oneRedis } from "./support/one-redis.ts";
+import { oneRedis } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 
 /** Calls what a caller without types could call. */
 function loosely(call: unknown, ...args: unknown[]): unknown {

@@ -8,7 +8,8 @@ import type { Lock } from "../src/lock-methods.ts";
 import { createRedlock } from "../src/redlock.ts";
 import { key, proposalOf, tokenOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
-import { lasting, lockError, shortened } from "./support/one-redis.ts";
+import { lasting, shortened } from "./support/one-redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const lost = { lose: "request" } as const;

@@ -8,8 +8,8 @@ import { acquireScript } from "../src/scripts/acquire.ts";
 import { releaseScript } from "../src/scripts/release.ts";
 import { type Check, selfTest } from "../src/self-test.ts";
 import { type Fault, faultyClient } from "./support/faulty-client.ts";
-import { lockError } from "./support/one-redis.ts";
 import { describeRedis, startRedis, startRestRedis } from "./support/redis.ts";
+import { lockError } from "./support/rejection.ts";
 import { virtualEnvironment } from "./support/virtual-clock.ts";
 
 const codes = ["exclusive", "own-token", "wrong-token", "tombstone", "expiry", "fence"];

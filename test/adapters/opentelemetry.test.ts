@@ -12,7 +12,8 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "
 import { afterEach, describe, expect, test } from "vitest";
 import { type OpenTelemetryMeter, openTelemetryObserver } from "../../adapters/opentelemetry.ts";
 import { type Keeping, observerContract } from "../contract/observer.ts";
-import { lockError, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 
 const providers: MeterProvider[] = [];
 

@@ -2,7 +2,8 @@ import * as promClient from "prom-client";
 import { describe, expect, test } from "vitest";
 import { type PrometheusClient, type PrometheusRegistry, prometheusObserver } from "../../adapters/prometheus.ts";
 import { type Keeping, observerContract } from "../contract/observer.ts";
-import { lockError, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 
 /** The lines of a scrape, as a number for each series. */
 async function seriesOf(registry: promClient.Registry): Promise<Record<string, number>> {

@@ -4,6 +4,7 @@ import type { Command, CommandClient } from "../../src/command.ts";
 import { type ClientUnderTest, clientContract } from "../contract/client.ts";
 import { answer, fetchDouble, gate } from "../support/fetch-double.ts";
 import { describeRedis, startRestRedis } from "../support/redis.ts";
+import { rejection } from "../support/rejection.ts";
 
 async function build(options: Partial<RestClientOptions> = {}): Promise<ClientUnderTest> {
   const server = await startRestRedis({ token: "rest-token" });
@@ -101,9 +102,7 @@ describe("requests", () => {
   test("a failed request is not sent again, and what went wrong is told with its cause", async () => {
     const failure = new TypeError("fetch failed", { cause: new Error("read ECONNRESET") });
     const { fetch, calls } = fetchDouble(() => Promise.reject(failure));
-    const error: unknown = await restClient({ ...settings, fetch })
-      .execute(["INCR", "key"])
-      .catch((reason: unknown) => reason);
+    const error = await rejection(restClient({ ...settings, fetch }).execute(["INCR", "key"]));
     expect(error).toMatchObject({ name: "Error", message: "fetch failed: read ECONNRESET" });
     expect(calls).toHaveLength(1);
   });
@@ -215,7 +214,7 @@ describe("settings", () => {
     const { fetch, calls } = fetchDouble(() => answer(200, { result: null }));
     for (const batch of [false, true]) {
       const client = restClient({ ...settings, ...wrong, fetch, batch });
-      const error: unknown = await client.execute(["GET", "key"]).catch((reason: unknown) => reason);
+      const error = await rejection(client.execute(["GET", "key"]));
       expect(error).toMatchObject({ name: "LockError", code: "config", message: expect.stringContaining(message) });
       expect(String(error)).not.toContain("secret");
       expect(client.label ?? "").not.toMatch(/secret@|:secret/);

@@ -5,7 +5,8 @@
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../../src/command.ts";
 import type { Fault } from "../support/faulty-client.ts";
-import { type Faults, refusal, verbOf, type World, world } from "./world.ts";
+import { lockError } from "../support/rejection.ts";
+import { type Faults, verbOf, type World, world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const second = 1_000;
@@ -40,7 +41,7 @@ describe("an election", () => {
     const { clock, process } = world();
     const ghost = process({ faults: always("elect", { lose: "reply" }) });
     const read = ghost.cache.get("k", { ...fresh, leaseMs: 8 * second, onRedisDown: "throw" }, () => 0);
-    await refusal(clock.until(read), "unavailable");
+    await lockError(clock.until(read), "unavailable");
     const started = clock.monotonic;
     const { cache } = process();
     expect(await clock.until(cache.getEntry("k", fresh, () => 1))).toMatchObject({ value: 1, status: "built" });
@@ -241,7 +242,7 @@ describe("12: a build that fails", () => {
     const processes = Array.from({ length: 5 }, () => process());
     const readAll = () =>
       processes.flatMap(({ cache }) =>
-        Array.from({ length: 10 }, () => refusal(cache.get("k", fresh, build), "build-failed")),
+        Array.from({ length: 10 }, () => lockError(cache.get("k", fresh, build), "build-failed")),
       );
     for (const backOffMs of [1_000, 2_000, 4_000]) {
       const errors = await clock.until(Promise.all(readAll()));
@@ -258,12 +259,12 @@ describe("12: a build that fails", () => {
     const { clock, process } = world();
     const a = process();
     const cause = new TypeError("password=hunter2");
-    await refusal(
+    await lockError(
       a.cache.get("k", fresh, () => Promise.reject(cause)),
       "build-failed",
     );
     await clock.advance(400);
-    const error = await refusal(
+    const error = await lockError(
       process().cache.get("k", fresh, () => 1),
       "build-failed",
     );
@@ -281,13 +282,13 @@ describe("12: a build that fails", () => {
     const build = (): number => {
       throw undefined;
     };
-    expect(await refusal(cache.get("k", fresh, build), "build-failed")).toMatchObject({ retryAfterMs: 1_000 });
+    expect(await lockError(cache.get("k", fresh, build), "build-failed")).toMatchObject({ retryAfterMs: 1_000 });
   });
 
   test("lets its error out even where Redis does not answer any more", async () => {
     const { clock, process } = world();
     const { cache } = process({ faults: always("tend", { lose: "request" }) });
-    const error = await refusal(
+    const error = await lockError(
       clock.until(cache.get("k", fresh, () => Promise.reject(new Error("no")))),
       "build-failed",
     );
@@ -299,11 +300,11 @@ describe("12: a build that fails", () => {
     const { cache } = world().process();
     await cache.set("k", "old", fresh);
     await cache.invalidate("k");
-    await refusal(
+    await lockError(
       cache.get("k", fresh, () => Promise.reject(new Error("no"))),
       "build-failed",
     );
-    await refusal(
+    await lockError(
       cache.get("k", fresh, () => "new"),
       "build-failed",
     );
@@ -338,7 +339,7 @@ describe("23: a caller that aborts", () => {
     await clock.advance(10);
     const b = process();
     const controller = new AbortController();
-    const read = refusal(
+    const read = lockError(
       b.cache.get("k", { ...fresh, signal: controller.signal }, () => 2),
       "aborted",
     );
@@ -354,7 +355,7 @@ describe("23: a caller that aborts", () => {
 
   test("before anything was sent sends nothing", async () => {
     const { cache, client } = world().process();
-    await refusal(
+    await lockError(
       cache.get("k", { ...fresh, signal: AbortSignal.abort() }, () => 1),
       "aborted",
     );
@@ -366,7 +367,7 @@ describe("23: a caller that aborts", () => {
     const a = process();
     const controller = new AbortController();
     let reason: unknown;
-    const read = refusal(
+    const read = lockError(
       a.cache.get("k", { ...fresh, signal: controller.signal }, async ({ signal }) => {
         signal.addEventListener("abort", () => {
           reason = signal.reason;
@@ -389,7 +390,7 @@ describe("23: a caller that aborts", () => {
     const { clock, process } = world();
     const a = process({ faults: once("elect", { replyMs: 100 }) });
     const controller = new AbortController();
-    const read = refusal(
+    const read = lockError(
       a.cache.get("k", { ...fresh, signal: controller.signal }, () => 1),
       "aborted",
     );
@@ -410,7 +411,7 @@ describe("waitMs", () => {
     const b = process({ faults: () => ({ replyMs: 30 }) });
     const building = a.cache.get("k", fresh, slow(500, 1));
     await clock.advance(10);
-    const error = await refusal(clock.until(b.cache.get("k", options, () => 2)), "contended");
+    const error = await lockError(clock.until(b.cache.get("k", options, () => 2)), "contended");
     expect(error.message).toBe('Cannot get "k" as another builds it');
     expect(error.retryAfterMs).toBeGreaterThan(0);
     expect(b.verbs()).toEqual(["elect"]);
@@ -465,7 +466,7 @@ describe.each([
       stored: false,
       requests: 1,
     });
-    const error = await refusal(
+    const error = await lockError(
       cache.get("k", { ...fresh, onRedisDown: "throw" }, () => 1),
       "unavailable",
     );
@@ -487,7 +488,7 @@ describe.each([
   test("at the second request of a set rejects, and holds others up for 5 s at the most", async () => {
     const { clock, process } = world();
     const { cache } = process({ faults: always("commit", refused) });
-    await refusal(cache.set("k", 1, fresh), "unavailable");
+    await lockError(cache.set("k", 1, fresh), "unavailable");
     const started = clock.monotonic;
     expect(await clock.until(process().cache.get("k", fresh, () => 2))).toBe(2);
     expect(clock.monotonic - started).toBeLessThanOrEqual(5_050);
@@ -527,7 +528,7 @@ describe("26: a Redis that does not answer", () => {
     const build = slow(0, 1);
     const read = cache.get("k", { ...fresh, onRedisDown: "throw" }, build);
     const started = clock.monotonic;
-    const error = await refusal(clock.until(read), "unavailable");
+    const error = await lockError(clock.until(read), "unavailable");
     expect(clock.monotonic - started).toBe(5_000);
     expect(error.nodes).toEqual([{ label: "memory", outcome: "unknown", reason: "timeout", ms: 2_500 }]);
     expect(client.sent[0]).toEqual(client.sent[1]);
@@ -552,16 +553,16 @@ describe("26: a Redis that does not answer", () => {
       () => cache.invalidate("k"),
       () => cache.peek("k"),
     ];
-    for (const call of calls) await refusal(clock.until(call()), "unavailable");
+    for (const call of calls) await lockError(clock.until(call()), "unavailable");
   });
 
   test("is another thing than one that refuses the credentials: that is a mistake in the configuration, and nothing is built", async () => {
     const { process, slow } = world();
     const build = slow(0, 1);
     const { cache, verbs } = process({ faults: () => ({ fail: new ReplyError("NOAUTH Authentication required.") }) });
-    await refusal(cache.get("k", fresh, build), "config");
+    await lockError(cache.get("k", fresh, build), "config");
     expect(build.calls).toBe(0);
-    await refusal(cache.set("k", 1, fresh), "config");
+    await lockError(cache.set("k", 1, fresh), "config");
     expect(verbs()).toEqual(["elect", "elect"]);
   });
 });

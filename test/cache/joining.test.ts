@@ -1,6 +1,7 @@
 /** Readers in one process: who shares whose requests, and who may not. */
 import { describe, expect, test } from "vitest";
-import { refusal, world } from "./world.ts";
+import { lockError } from "../support/rejection.ts";
+import { world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 
@@ -137,7 +138,7 @@ describe("readers of one process", () => {
     const { cache } = process({ faults: (verb) => (verb === "invalidate" ? { lose: "reply" } : undefined) });
     const first = cache.getEntry("k", fresh, slow(40_000, "old"));
     await clock.advance(50);
-    await refusal(clock.until(cache.invalidate("k")), "unavailable");
+    await lockError(clock.until(cache.invalidate("k")), "unavailable");
     expect(
       await clock.until(
         cache.get("k", fresh, () => "new"),
@@ -158,8 +159,8 @@ describe("readers of one process", () => {
     const short = b.cache.get("k", { ...fresh, waitMs: 1_000 }, other);
     const aborted = b.cache.get("k", { ...fresh, signal: controller.signal }, other);
     const patient = b.cache.get("k", fresh, other);
-    const gone = refusal(aborted, "aborted");
-    const over = refusal(short, "timeout");
+    const gone = lockError(aborted, "aborted");
+    const over = lockError(short, "timeout");
     await clock.advance(500);
     controller.abort(new Error("enough"));
     expect((await gone).cause).toEqual(new Error("enough"));
@@ -178,7 +179,7 @@ describe("readers of one process", () => {
     const controller = new AbortController();
     const stuck = a.cache.get("k", { ...fresh, leaseMs: 2_000, signal: controller.signal }, slow(1e6, 0));
     await clock.advance(10);
-    const first = refusal(
+    const first = lockError(
       b.cache.get("k", { ...fresh, waitMs: 500 }, () => "first's"),
       "timeout",
     );
@@ -186,7 +187,7 @@ describe("readers of one process", () => {
     expect(await clock.until(second)).toMatchObject({ value: "second's", status: "built" });
     await first;
     controller.abort();
-    await refusal(stuck, "aborted");
+    await lockError(stuck, "aborted");
   });
 
   test("keep a build going whose own caller has aborted", async () => {
@@ -201,7 +202,7 @@ describe("readers of one process", () => {
       await pass(300);
       return 1;
     };
-    const first = refusal(cache.get("k", { ...fresh, signal: controller.signal }, build), "aborted");
+    const first = lockError(cache.get("k", { ...fresh, signal: controller.signal }, build), "aborted");
     await clock.advance(50);
     const second = cache.getEntry("k", fresh, build);
     await clock.advance(50);
@@ -218,7 +219,7 @@ describe("readers of one process", () => {
       faults: (verb, place) => (place === 0 && verb === "elect" ? { replyMs: 100 } : undefined),
     });
     const controller = new AbortController();
-    const left = refusal(
+    const left = lockError(
       cache.get("k", { ...fresh, signal: controller.signal }, () => 1),
       "aborted",
     );
@@ -237,8 +238,8 @@ describe("readers of one process", () => {
       throw new Error("no");
     };
     const options = { ...fresh, leaseMs: 1_000 };
-    const first = refusal(cache.get("k", options, failing), "build-failed");
-    const sameTurn = refusal(cache.get("k", options, failing), "build-failed");
+    const first = lockError(cache.get("k", options, failing), "build-failed");
+    const sameTurn = lockError(cache.get("k", options, failing), "build-failed");
     await clock.advance(50);
     const later = cache.getEntry("k", options, () => 2);
     expect(await clock.until(later)).toMatchObject({ value: 2, status: "built" });
@@ -253,9 +254,9 @@ describe("readers of one process", () => {
       await pass(100);
       throw cause;
     };
-    const first = refusal(cache.get("k", fresh, build), "build-failed");
+    const first = lockError(cache.get("k", fresh, build), "build-failed");
     await clock.advance(50);
-    const second = refusal(cache.get("k", fresh, build), "build-failed");
+    const second = lockError(cache.get("k", fresh, build), "build-failed");
     await clock.advance(50);
     expect(await first).toMatchObject({ retryAfterMs: 1_000, cause, message: 'Cannot get "k" as its build failed' });
     expect(await second).toMatchObject({ retryAfterMs: 1_000, cause });
@@ -282,7 +283,7 @@ describe("requests on a host that keeps them apart", () => {
     const work: Promise<unknown>[] = [];
     const { cache } = process({ isolatesRequests: true, options: { waitUntil: (promise) => void work.push(promise) } });
     const controller = new AbortController();
-    const read = refusal(cache.get("k", { ...fresh, signal: controller.signal }, slow(300, 1)), "aborted");
+    const read = lockError(cache.get("k", { ...fresh, signal: controller.signal }, slow(300, 1)), "aborted");
     await clock.advance(100);
     controller.abort();
     await read;

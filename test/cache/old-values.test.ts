@@ -1,6 +1,7 @@
 /** Values that are no longer fresh: who gets them, for how long, and what a soft invalidation leaves. */
 import { describe, expect, test } from "vitest";
-import { refusal, type World, world } from "./world.ts";
+import { lockError } from "../support/rejection.ts";
+import { type World, world } from "./world.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -131,7 +132,7 @@ describe("within staleMs", () => {
     expect(a.events.map(({ type }) => type)).toEqual(["elected", "build-failed", "stale"]);
     expect(await process().cache.getEntry("k", both, broken)).toMatchObject({ value: "old", status: "stale" });
     expect(await process().cache.getEntry("k", stale, broken)).toMatchObject({ value: "old", status: "stale" });
-    await refusal(process().cache.get("k", { freshMs: second }, broken), "build-failed");
+    await lockError(process().cache.get("k", { freshMs: second }, broken), "build-failed");
   });
 
   test("once staleMs is over, a read builds anew", async () => {
@@ -164,7 +165,7 @@ describe("within errorMs", () => {
     };
     const first = a.cache.getEntry("k", rescue, failing);
     const sameTurn = a.cache.getEntry("k", rescue, failing);
-    const strict = refusal(a.cache.get("k", { freshMs: second }, failing), "build-failed");
+    const strict = lockError(a.cache.get("k", { freshMs: second }, failing), "build-failed");
     await clock.advance(50);
     const joined = a.cache.getEntry("k", rescue, failing);
     for (const read of [first, sameTurn, joined]) {
@@ -184,14 +185,14 @@ describe("within errorMs", () => {
       await clock.advance(11 * second);
     }
     await clock.advance(4 * second);
-    await refusal(cache.get("k", rescue, broken), "build-failed");
+    await lockError(cache.get("k", rescue, broken), "build-failed");
   });
 
   test("18: an invalidation leaves no old value to be served on an error", async () => {
     const { process } = await aged(rescue);
     const { cache } = process();
     await cache.invalidate("k");
-    await refusal(cache.get("k", rescue, broken), "build-failed");
+    await lockError(cache.get("k", rescue, broken), "build-failed");
   });
 });
 

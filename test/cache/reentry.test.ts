@@ -1,8 +1,9 @@
 /** Builds that ask for their own key. */
 import { describe, expect, test } from "vitest";
 import { createCache } from "../../src/cache.ts";
+import { lockError } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
-import { refusal, world } from "./world.ts";
+import { world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const refused = { code: "config", message: 'Cannot get "a" as its own build asks for it' };
@@ -17,7 +18,7 @@ describe("20: re-entrancy", () => {
         if (ms > 0) await pass(ms);
         return cache.get("a", fresh, () => 1);
       });
-      const error = await refusal(clock.until(read), "build-failed");
+      const error = await lockError(clock.until(read), "build-failed");
       expect(error.cause).toMatchObject(refused);
       expect(clock.monotonic - started).toBe(ms);
       await clock.advance(60_000);
@@ -30,7 +31,7 @@ describe("20: re-entrancy", () => {
     const read = cache.get("a", fresh, () =>
       cache.get("b", fresh, () => cache.get("c", fresh, () => cache.get("a", fresh, () => 1))),
     );
-    const error = await refusal(clock.until(read), "build-failed");
+    const error = await lockError(clock.until(read), "build-failed");
     expect(error.cause).toMatchObject({ lockName: "b", cause: { lockName: "c", cause: refused } });
   });
 
@@ -51,7 +52,7 @@ describe("20: re-entrancy", () => {
     const { cache, client } = process();
     const same = createCache(client, {}, { ...virtualEnvironment(), clock });
     const others = [createCache(client, { prefix: "other" }), createCache(redis)];
-    const error = await refusal(
+    const error = await lockError(
       clock.until(cache.get("a", fresh, () => same.get("a", fresh, () => 1))),
       "build-failed",
     );
@@ -105,6 +106,6 @@ describe("20: re-entrancy", () => {
     expect(await cache.peek("a")).toMatchObject({ value: 2 });
     await cache.invalidate("a");
     expect(await cache.peek("a")).toBeUndefined();
-    await refusal(cache.get("a", fresh, undefined as unknown as () => number), "config");
+    await lockError(cache.get("a", fresh, undefined as unknown as () => number), "config");
   });
 });

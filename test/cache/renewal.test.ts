@@ -1,7 +1,8 @@
 /** Builds that take longer than a lease. */
 import { expect, test } from "vitest";
 import type { BuildContext } from "../../src/cache/reader.ts";
-import { refusal, world } from "./world.ts";
+import { lockError } from "../support/rejection.ts";
+import { world } from "./world.ts";
 
 const second = 1_000;
 const options = { freshMs: 60 * second, leaseMs: second };
@@ -46,7 +47,7 @@ test("a renewal that hangs holds nobody beyond waitMs", async () => {
   await clock.advance(100);
   const started = clock.monotonic;
   const read = cache.get("k", { ...options, waitMs: 200 }, slow(10, "other"));
-  await refusal(clock.until(read), "timeout");
+  await lockError(clock.until(read), "timeout");
   expect(clock.monotonic - started).toBe(200);
   expect(await clock.until(build)).toBe("new");
 });
@@ -94,7 +95,7 @@ test("32: a build that hangs has failed at maxHoldMs: it is told so, and others 
     });
     return new Promise(() => {});
   });
-  const error = await refusal(clock.until(read), "build-failed");
+  const error = await lockError(clock.until(read), "build-failed");
   expect(clock.monotonic).toBe(1_000 + 5 * second);
   expect(aborted).toBe(true);
   expect(error.cause).toMatchObject({ code: "timeout" });
@@ -115,7 +116,7 @@ test("maxHoldMs is 60 s, 25 s with waitUntil, and never less than a lease", asyn
   ] as const;
   for (const [more, seconds] of cases) {
     const { clock, process } = world();
-    await refusal(clock.until(process().cache.get("k", { ...options, ...more }, hang)), "build-failed");
+    await lockError(clock.until(process().cache.get("k", { ...options, ...more }, hang)), "build-failed");
     expect(clock.monotonic).toBe(1_000 + seconds * second);
   }
 });

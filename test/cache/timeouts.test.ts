@@ -1,6 +1,7 @@
 /** Builds that are slow, and builds that never end. */
 import { describe, expect, test } from "vitest";
-import { refusal, type World, world } from "./world.ts";
+import { lockError } from "../support/rejection.ts";
+import { type World, world } from "./world.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -137,13 +138,13 @@ describe("hardTimeoutMs", () => {
       });
       return hang();
     });
-    const error = await refusal(clock.until(read), "build-failed");
+    const error = await lockError(clock.until(read), "build-failed");
     expect(clock.monotonic).toBe(1_000 + 300);
     expect(error).toMatchObject({ retryAfterMs: second, cause: { code: "timeout" } });
     expect(error.cause).toMatchObject({ message: 'Cannot build "k" as it runs for longer than 300 ms' });
     expect(reason).toBe(error.cause);
     expect(verbs()).toEqual(["elect", "tend"]);
-    await refusal(
+    await lockError(
       process().cache.get("k", { freshMs: second }, () => 1),
       "build-failed",
     );
@@ -160,7 +161,7 @@ describe("hardTimeoutMs", () => {
     const codec = { name: "stuck", encode: hang, decode: () => 1 };
     const { cache, verbs } = process({ options: { codec } });
     const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300, leaseMs: 100 }, () => 1);
-    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
+    expect((await lockError(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
     await clock.advance(minute);
     expect(verbs().at(-1)).toBe("tend");
     expect(clock.pending).toEqual([]);
@@ -170,13 +171,13 @@ describe("hardTimeoutMs", () => {
     const { clock, process } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
     const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300 }, hang);
-    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
+    expect((await lockError(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
   });
 
   test("cannot exceed maxHoldMs", async () => {
     const { clock, process } = world();
     const read = process().cache.get("k", { freshMs: second, hardTimeoutMs: 900, maxHoldMs: 300, leaseMs: 100 }, hang);
-    await refusal(clock.until(read), "build-failed");
+    await lockError(clock.until(read), "build-failed");
     expect(clock.monotonic).toBe(1_000 + 300);
   });
 

@@ -18,8 +18,8 @@ import {
   startRedis,
   startRestServer,
 } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { refused, written } from "./codec-cases.ts";
-import { refusal } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const none = (): never => expect.fail("the value is there");
@@ -101,8 +101,8 @@ describeRedis("a guarded cache", () => {
 
     test.each(refused)(`27: stores nothing of what %s has no form for, over ${name}`, async (_, codec, value) => {
       const cache = createCache(client(), { codec });
-      await refusal(cache.set("refused", value, fresh), "config");
-      const error = await refusal(
+      await lockError(cache.set("refused", value, fresh), "config");
+      const error = await lockError(
         cache.get("refused", fresh, () => value),
         "build-failed",
       );

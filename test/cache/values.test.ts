@@ -2,8 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { type Codec, jsonCodec } from "../../src/cache/codec.ts";
 import { capped, deflated, textCodec } from "../../src/cache/codecs.ts";
+import { lockError } from "../support/rejection.ts";
 import { refused, written } from "./codec-cases.ts";
-import { refusal, type World, world } from "./world.ts";
+import { type World, world } from "./world.ts";
 
 const second = 1_000;
 const fresh = { freshMs: 60 * second };
@@ -58,7 +59,7 @@ describe("27: a codec", () => {
       handed.push(stale);
       throw new Error("no");
     };
-    await refusal(cache.get("k", windows, failing), "build-failed");
+    await lockError(cache.get("k", windows, failing), "build-failed");
     expect(handed).toEqual([undefined]);
   });
 
@@ -76,10 +77,10 @@ describe("27: a codec", () => {
 
   test.each(refused)("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
     const { cache, client } = world().process({ options: { codec } });
-    const error = await refusal(cache.set("k", value, fresh), "config");
+    const error = await lockError(cache.set("k", value, fresh), "config");
     expect(error.message).toBe(`Cannot store "k" as its codec cannot write it: ${typeof value}`);
     expect(client.sent).toEqual([]);
-    const failed = await refusal(
+    const failed = await lockError(
       cache.get("k", fresh, () => value),
       "build-failed",
     );
@@ -126,7 +127,7 @@ describe("capped", () => {
 
   test("refuses to set a longer one, and to cap at what is no length or no codec", async () => {
     const { cache, client } = world().process({ options });
-    const error = await refusal(cache.set("k", "x".repeat(100), fresh), "config");
+    const error = await lockError(cache.set("k", "x".repeat(100), fresh), "config");
     expect(error.message).toBe('Cannot store "k" as it is longer than maxLength');
     expect(client.sent).toEqual([]);
     for (const length of [-1, Number.NaN, undefined]) {
@@ -147,7 +148,7 @@ describe("capped", () => {
     ]) {
       const { cache } = world().process({ options: { codec } });
       expect(await cache.set("k", "x".repeat(1_000), fresh)).toBe(true);
-      await refusal(cache.set("k", Array.from({ length: 300 }, (_, n) => n).join(), fresh), "config");
+      await lockError(cache.set("k", Array.from({ length: 300 }, (_, n) => n).join(), fresh), "config");
     }
   });
 

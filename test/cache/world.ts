@@ -4,12 +4,10 @@
  *
  * @module
  */
-import { expect } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { CacheOptions } from "../../src/cache/options.ts";
 import { type Cache, createCache } from "../../src/cache.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
-import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import type { Script } from "../../src/script.ts";
 import { commitScript } from "../../src/scripts/commit.ts";
@@ -110,15 +108,4 @@ export function world(): World {
       return build;
     },
   };
-}
-
-/** The error of a promise that must reject with a LockError of this code. */
-export async function refusal(promise: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
-  const outcome = await promise.then(
-    (value) => ({ value }),
-    (error: unknown) => error,
-  );
-  if (!isLockError(outcome)) throw outcome instanceof Error ? outcome : new Error(JSON.stringify(outcome));
-  expect(outcome.code).toBe(code);
-  return outcome;
 }

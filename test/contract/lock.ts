@@ -29,7 +29,8 @@ import { inspectLock } from "../../src/inspect.ts";
 import { lockKeys } from "../../src/keys.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
-import { lockError, shortened } from "../support/one-redis.ts";
+import { shortened } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 import type { VirtualClock } from "../support/virtual-clock.ts";
 
 /** What `build` hands to {@link lockContract}. */

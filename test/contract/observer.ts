@@ -11,7 +11,8 @@ import { ReplyError } from "../../src/command.ts";
 import type { LeaseholdEvent, Observer } from "../../src/events.ts";
 import { world as caches } from "../cache/world.ts";
 import { world as redlock } from "../redlock/world.ts";
-import { lasting, lockError, type OneRedis, oneRedis } from "../support/one-redis.ts";
+import { lasting, type OneRedis, oneRedis } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 
 /** An observer, and what it has kept: a number for each series, such as `leasehold_renewals_total{result="renewed"}`. */
 export interface Kept {

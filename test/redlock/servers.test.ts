@@ -20,8 +20,9 @@ import { extendScript } from "../../src/scripts/extend.ts";
 import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
-import { lockError, shortened } from "../support/one-redis.ts";
+import { shortened } from "../support/one-redis.ts";
 import { describeRedis, startRestRedis } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { type HoldingProxy, patient, type Ship, startFleet, startHolding } from "./fleet.ts";
 
 describeRedis("a Redlock over five servers", () => {

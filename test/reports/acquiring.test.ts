@@ -9,8 +9,9 @@ import { memoryClient } from "../../adapters/memory/index.ts";
 import { LockError } from "../../src/errors.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Fault } from "../support/faulty-client.ts";
-import { countingSignal, lockError, oneRedis, verbOf } from "../support/one-redis.ts";
+import { countingSignal, oneRedis, verbOf } from "../support/one-redis.ts";
 import { describeRedis, type RunningRedis, startRedis } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { seededRandom, settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";

@@ -5,8 +5,8 @@ import { bunClient } from "../../adapters/bun.ts";
 import { createCache } from "../../src/cache.ts";
 import { createLock } from "../../src/lock.ts";
 import { type BunRedis, startBunRedis } from "../support/bun-redis.ts";
-import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const fresh = { freshMs: 60_000 };

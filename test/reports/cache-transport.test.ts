@@ -9,9 +9,10 @@ import { createCache } from "../../src/cache.ts";
 import type { Command } from "../../src/command.ts";
 import type { LockError } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
-import { refusal, type Verb, verbOf } from "../cache/world.ts";
+import { type Verb, verbOf } from "../cache/world.ts";
 import { deaths, startDyingServer } from "../support/dying-sockets.ts";
 import { answer, fetchDouble, gate, watched } from "../support/fetch-double.ts";
+import { lockError } from "../support/rejection.ts";
 import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const token = "rest-token-that-must-not-be-printed";
@@ -155,7 +156,7 @@ describe("answers that are none", () => {
       const build = counted(value);
       const read = clock.until(cache.getEntry("k", fresh, build));
       if (row.code) {
-        const error = await refusal(read, row.code);
+        const error = await lockError(read, row.code);
         expectTold(error, row);
         expectNoSecret(error);
       } else {
@@ -173,7 +174,7 @@ describe("answers that are none", () => {
     const { clock, cache, sent, expectNoSecret } = overRest(() => giving(row));
     const build = counted(value);
     const read = cache.get("k", { ...fresh, onRedisDown: "throw" }, build);
-    const error = await refusal(clock.until(read), row.code ?? "unavailable");
+    const error = await lockError(clock.until(read), row.code ?? "unavailable");
     expectTold(error, row);
     expect(build.calls).toBe(0);
     expect(sent).toHaveLength(row.asks);
@@ -211,7 +212,7 @@ describe("answers that are none", () => {
         invalidate: () => cache.invalidate("k"),
         peek: () => cache.peek("k"),
       };
-      const error = await refusal(clock.until(calls[call]()), row.code ?? "unavailable");
+      const error = await lockError(clock.until(calls[call]()), row.code ?? "unavailable");
       expectTold(error, row);
       expect(verbsOf(sent).filter((verb) => verb === faulty)).toHaveLength(row.asks);
       expect(await beside.peek("k")).toMatchObject({ value: "old" });
@@ -266,7 +267,7 @@ describe("F12 settings that cannot be right", () => {
         () => cache.invalidate("k"),
         () => cache.peek("k"),
       ]) {
-        const { message } = await refusal(call(), "config");
+        const { message } = await lockError(call(), "config");
         expect(message).toContain(`Cannot use ${option} as `);
         for (const text of [token, value]) expect(message).not.toContain(text);
       }
@@ -314,13 +315,13 @@ describe("F03 a reply that is lost after the command has run", () => {
     const entry = await clock.until(cache.getEntry("k", fresh, () => value));
     expect(entry).toMatchObject({ value, status: "built", stored: false, requests: 3 });
     expect(await beside.peek("k")).toMatchObject({ value });
-    expectNoSecret(await refusal(clock.until(cache.set("k", value, fresh)), "unavailable"));
+    expectNoSecret(await lockError(clock.until(cache.set("k", value, fresh)), "unavailable"));
   });
 
   test("F03 to both copies of an invalidation: it rejects, although the value is gone, and so does the build", async () => {
     const { clock, cache, beside } = overRest((verb) => (verb === "invalidate" ? lost : undefined));
     await beside.set("k", "old", fresh);
-    await refusal(clock.until(cache.invalidate("k")), "unavailable");
+    await lockError(clock.until(cache.invalidate("k")), "unavailable");
     expect(await beside.peek("k")).toBeUndefined();
     expect(await cache.getEntry("k", fresh, () => value)).toMatchObject({ value, status: "built", stored: true });
   });
@@ -430,7 +431,7 @@ describe("F11 requests that are aborted", () => {
     const { clock, cache, sent } = overRest((verb, place) => (verb === "elect" && place === 0 ? hangs : undefined));
     const controller = new AbortController();
     const build = counted("first");
-    const aborted = refusal(cache.get("k", { ...fresh, signal: controller.signal }, build), "aborted");
+    const aborted = lockError(cache.get("k", { ...fresh, signal: controller.signal }, build), "aborted");
     await settle();
     controller.abort("enough");
     expect((await aborted).cause).toBe("enough");

@@ -9,10 +9,11 @@ import { restClient } from "../../adapters/rest.ts";
 import type { BuildContext } from "../../src/cache/reader.ts";
 import { createCache } from "../../src/cache.ts";
 import { startBuilder } from "../cache/doomed-builder.ts";
-import { refusal, type World, world } from "../cache/world.ts";
+import { type World, world } from "../cache/world.ts";
 import { answer, sixConnections } from "../support/fetch-double.ts";
 import { lasting } from "../support/one-redis.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const second = 1_000;
@@ -50,7 +51,7 @@ describe("M02 a failure of Redis or of the factory causes a stampede", () => {
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
     const factory = slow(100, 1);
     const options = { ...fresh, onRedisDown: "throw" } as const;
-    const reads = Array.from({ length: 50 }, () => refusal(cache.get("k", options, factory), "unavailable"));
+    const reads = Array.from({ length: 50 }, () => lockError(cache.get("k", options, factory), "unavailable"));
     await clock.until(Promise.all(reads));
     expect(factory.calls).toBe(0);
   });
@@ -65,11 +66,11 @@ describe("M02 a failure of Redis or of the factory causes a stampede", () => {
     };
     const processes = Array.from({ length: 5 }, () => process());
     const reads = processes.flatMap(({ cache }) =>
-      Array.from({ length: 10 }, () => refusal(cache.get("k", fresh, factory), "build-failed")),
+      Array.from({ length: 10 }, () => lockError(cache.get("k", fresh, factory), "build-failed")),
     );
     await clock.until(Promise.all(reads));
     await clock.advance(500);
-    for (const { cache } of processes) await refusal(cache.get("k", fresh, factory), "build-failed");
+    for (const { cache } of processes) await lockError(cache.get("k", fresh, factory), "build-failed");
     expect(calls).toBe(1);
   });
 });
@@ -144,7 +145,7 @@ describe("M04 a builder dies, and waiters hang", () => {
     const options = { ...windows, waitMs: 200 };
     expect(await cache.get("old", options, () => "new")).toBe("old");
     expect(clock.monotonic).toBe(started);
-    await refusal(clock.until(cache.get("cold", options, () => "new")), "timeout");
+    await lockError(clock.until(cache.get("cold", options, () => "new")), "timeout");
     expect(clock.monotonic).toBe(started + 200);
   });
 });
@@ -182,7 +183,7 @@ describe("M05 an old copy is not there, or is served after an invalidation", () 
     await clock.advance(10);
     await cache.invalidate("k");
     const elsewhere = process().cache;
-    await refusal(
+    await lockError(
       elsewhere.get("k", options, () => Promise.reject(new Error("no"))),
       "build-failed",
     );
@@ -229,7 +230,7 @@ describe("M07 a factory asks for its own key", () => {
     const { clock, process } = world();
     const { cache } = process();
     const read = cache.get("k", options, () => cache.get("k", options, () => 1));
-    expect((await refusal(clock.until(read), "build-failed")).cause).toMatchObject({ code: "config", lockName: "k" });
+    expect((await lockError(clock.until(read), "build-failed")).cause).toMatchObject({ code: "config", lockName: "k" });
     expect(clock.monotonic).toBe(1_000);
   });
 });
@@ -286,7 +287,7 @@ describe("on hosts that keep requests apart", () => {
       const { clock, process } = await withDeadBuilder(minute, usualMs);
       await clock.advance(1);
       const { cache, client } = process({ isolatesRequests: true });
-      await refusal(clock.until(cache.get("k", fresh, () => 1)), "timeout");
+      await lockError(clock.until(cache.get("k", fresh, () => 1)), "timeout");
       expect(client.sent.length).toBeLessThanOrEqual(most);
     },
   );

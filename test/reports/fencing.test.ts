@@ -16,8 +16,8 @@ import { fencedSetScript } from "../../src/scripts/fenced-set.ts";
 import { proposeScript } from "../../src/scripts/propose.ts";
 import { redisCalls } from "../scripts/calls.ts";
 import { faultyClient } from "../support/faulty-client.ts";
-import { lockError } from "../support/one-redis.ts";
 import { describeRedis, type RunningRedis, startRedis, startRestServer } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";

@@ -12,8 +12,9 @@ import { type Command, type CommandClient, ReplyError } from "../../src/command.
 import { createLock } from "../../src/lock.ts";
 import { deaths, startDyingServer } from "../support/dying-sockets.ts";
 import { answer, fetchDouble } from "../support/fetch-double.ts";
-import { lockError, oneRedis, verbOf } from "../support/one-redis.ts";
+import { oneRedis, verbOf } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";

@@ -6,7 +6,7 @@ import { createLock } from "../../src/lock.ts";
 import { systemRandom } from "../../src/random.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { faultyClient } from "../support/faulty-client.ts";
-import { lockError } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 afterEach(() => {

@@ -8,7 +8,8 @@ import { inspectLock } from "../../src/inspect.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { RedlockOptions } from "../../src/redlock.ts";
 import { key, tokenOf, type World, world } from "../redlock/world.ts";
-import { countingSignal, forever, lasting, lockError } from "../support/one-redis.ts";
+import { countingSignal, forever, lasting } from "../support/one-redis.ts";
+import { lockError } from "../support/rejection.ts";
 import { settle } from "../support/virtual-clock.ts";
 
 const reset = { fail: new Error("ECONNRESET") };

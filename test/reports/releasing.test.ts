@@ -13,7 +13,8 @@ import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
 import { bothLocks, key } from "../redlock/world.ts";
 import { answer, fetchDouble } from "../support/fetch-double.ts";
-import { lockError, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
+import { lockError, rejection } from "../support/rejection.ts";
 import { settle } from "../support/virtual-clock.ts";
 
 describe("C01 the release of a lease that is over", () => {
@@ -253,10 +254,7 @@ describe("C06 what errors print", () => {
       };
       const events: unknown[] = [];
       const lock = createLock(spying, { waitMs: 0, observe: (event) => void events.push(event) });
-      const error: LockError = await lock.acquire("job").then(
-        () => expect.fail("held"),
-        (reason: LockError) => reason,
-      );
+      const error = (await rejection(lock.acquire("job"))) as LockError;
       expect(tokens.length).toBeGreaterThan(0);
       const json = JSON.stringify(error);
       expect(json).toContain(error.code);

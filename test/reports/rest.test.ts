@@ -11,8 +11,8 @@ import { restServer } from "../../adapters/rest-server.ts";
 import { type CommandClient, type Reply, ReplyError } from "../../src/command.ts";
 import { createLock } from "../../src/index.ts";
 import { answer, fetchDouble, gate, watched } from "../support/fetch-double.ts";
-import { lockError } from "../support/one-redis.ts";
 import { listen, startRestServer } from "../support/redis.ts";
+import { lockError, rejection } from "../support/rejection.ts";
 
 const settings = { url: "https://example.test", token: "rest-token" };
 const lockCode = (code: string): unknown => expect.objectContaining({ name: "LockError", code });
@@ -186,9 +186,7 @@ describe("F10 bodies that are no JSON", () => {
 
   test.for(pages)("F10 a %i gives its status and at most 200 characters, without the token", async ([status, page]) => {
     const { fetch } = fetchDouble(() => answer(status, page));
-    const error: unknown = await restClient({ ...settings, fetch })
-      .execute(["PING"])
-      .catch((reason: unknown) => reason);
+    const error = await rejection(restClient({ ...settings, fetch }).execute(["PING"]));
     expect(error).not.toBeInstanceOf(SyntaxError);
     const { message } = error as Error;
     const [, quoted = "none"] = /^status \d+: (.*)$/.exec(message) ?? [];
@@ -201,7 +199,7 @@ describe("F10 bodies that are no JSON", () => {
   test.for(pages)("F10 a lock behind a %i is unavailable, not contended, and says so", async ([status, page]) => {
     const { fetch } = fetchDouble(() => answer(status, page));
     const lock = createLock(restClient({ ...settings, fetch }));
-    const error: unknown = await lock.tryAcquire("name").catch((reason: unknown) => reason);
+    const error = await rejection(lock.tryAcquire("name"));
     expect(error).toEqual(lockCode("unavailable"));
     expect(String(error)).toContain(`status ${status}: ${page.slice(0, 16).trim()}`);
     for (const printed of [String(error), inspect(error, { depth: 9 }), JSON.stringify(error)]) {
@@ -219,7 +217,7 @@ describe("F12 credential mistakes", () => {
   ] as const)("F12 %s is told by its code after one request", async ([, status, body, code]) => {
     const { fetch, calls } = fetchDouble(() => answer(status, body));
     const client = restClient({ ...settings, fetch });
-    const error: unknown = await client.execute(["PING"]).catch((reason: unknown) => reason);
+    const error = await rejection(client.execute(["PING"]));
     expect(error).toEqual(replyCode(code));
     expect(String(error)).not.toContain(settings.token);
     expect(calls).toHaveLength(1);
@@ -247,7 +245,7 @@ describe("F12 credential mistakes", () => {
   ] as const)("F12 a wrong %s is refused at the first use, by name, and without a request", async ([option, wrong]) => {
     const { fetch, calls } = fetchDouble(() => answer(200, { result: "PONG" }));
     const client = restClient({ ...wrong, fetch });
-    const error: unknown = await client.execute(["PING"]).catch((reason: unknown) => reason);
+    const error = await rejection(client.execute(["PING"]));
     for (const told of [error, await lockError(createLock(client).acquire("name"), "config")]) {
       expect(told).toEqual(lockCode("config"));
       expect(String(told)).toContain(`Cannot use ${option} as `);

@@ -21,9 +21,8 @@ import { extendScript } from "../../src/scripts/extend.ts";
 import { inspectScript } from "../../src/scripts/inspect.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
 import { type RunningCluster, startCluster } from "../support/cluster.ts";
-import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
-import { rejection } from "../support/rejection.ts";
+import { lockError, rejection } from "../support/rejection.ts";
 
 const lockKey = "lock:{invoice:42}";
 const fenceKey = `${lockKey}:fence`;

@@ -16,9 +16,8 @@ import { runScript } from "../../src/script.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
 import { extendScript } from "../../src/scripts/extend.ts";
 import { releaseScript } from "../../src/scripts/release.ts";
-import { lockError } from "../support/one-redis.ts";
 import { describeRedis, listen, type RunningRedis, startRedis } from "../support/redis.ts";
-import { rejection } from "../support/rejection.ts";
+import { lockError, rejection } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
 const token = "rest-token-that-must-not-be-logged";

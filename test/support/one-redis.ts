@@ -3,11 +3,9 @@
  *
  * @module
  */
-import { expect } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
-import { isLockError, type LockError, type LockErrorCode } from "../../src/errors.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
@@ -80,16 +78,6 @@ function queued({ always, ...lists }: Faults): (command: Command) => Fault | und
     const list = lists[verb] ?? [];
     return place < list.length ? list[place] : always;
   };
-}
-
-/** The error a promise rejects with, which must be a LockError of this code. */
-export async function lockError(promise: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
-  const outcome = await promise.then(
-    (value) => expect.fail(`Expected the error "${code}", but it resolved to ${value}`),
-    (error: unknown) => error,
-  );
-  if (isLockError(outcome, code)) return outcome;
-  throw outcome;
 }
 
 /** How `inspectLock` shows the token of a lease. */
