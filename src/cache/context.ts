@@ -67,8 +67,8 @@ export type EventBody<Any = CacheEvent> = Any extends CacheEvent
   ? Omit<Any, "name" | "durationMs" | "requests" | "nodes">
   : never;
 
-/** Tells the observer. */
-export function report(
+/** Tells the observer what came of a call. */
+export function notifyOf(
   { env, observe }: CacheContext,
   event: EventBody,
   { name, startedAt, requests }: Doing,

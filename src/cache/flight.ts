@@ -11,7 +11,7 @@ import type { Script } from "../script.ts";
 import { electScript } from "../scripts/elect.ts";
 import type { EntryReply } from "../scripts/entry-script.ts";
 import { tendScript } from "../scripts/tend.ts";
-import { askEntry, type CacheContext, report } from "./context.ts";
+import { askEntry, type CacheContext, notifyOf } from "./context.ts";
 import type { Reader, Seat, Told } from "./reader.ts";
 
 /** What a question came to. */
@@ -125,7 +125,7 @@ export function serve(flight: Flight, asked: Asked, isFailing = false, except?: 
   for (const reader of asked.readers()) {
     if (reader === except || ageMs >= Math.max(reader.staleMs, isFailing ? reader.errorMs : 0)) continue;
     const type = ageMs < 0 ? "hit" : "stale";
-    report(flight.context, { type, fence }, reader, asked);
+    notifyOf(flight.context, { type, fence }, reader, asked);
     flight.tell([reader], { payload, status: ageMs < 0 && flight.hasWaited ? "waited" : type, fence, stored: true });
   }
 }

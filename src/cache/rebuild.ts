@@ -10,7 +10,7 @@ import type { ElectReply } from "../scripts/elect.ts";
 import { tendScript } from "../scripts/tend.ts";
 import { type Ask, runBuild } from "./build.ts";
 import { isTooLong } from "./codec.ts";
-import { type EventBody, report } from "./context.ts";
+import { type EventBody, notifyOf } from "./context.ts";
 import { type Asked, type Flight, serve } from "./flight.ts";
 import type { Reader, Told } from "./reader.ts";
 
@@ -35,11 +35,11 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   if (!won) refuse(flight, asker, elected);
   const [builder = asker] = flight.readers;
   const fence = won?.attempt ?? 0;
-  const say = (event: EventBody, asked: Asked = elected): void => report(context, event, builder, asked);
+  const notify = (event: EventBody, asked: Asked = elected): void => notifyOf(context, event, builder, asked);
   const ask: Ask = async (script, ...args) =>
     won && flight.ask(builder, script, [flight.token, fence, prefix, ...args]);
 
-  if (won) say({ type: "elected", fence });
+  if (won) notify({ type: "elected", fence });
   if (won?.payload) flight.isKept = !!builder.waitUntil;
   serve(flight, elected, false, flight.isKept ? undefined : builder);
   flight.waitFor(builder); // gives up where nobody is left
@@ -55,9 +55,9 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   if (payload) {
     // Redis has said that it stores nothing, so nobody else needs to wait for this election.
     if (asked?.kind === "no-vote" && !asked.final) await ask(tendScript, 0);
-    if (reply && !stands) say({ type: "commit-refused", fence, reason: reply.type }, asked);
-    say({ type: "built", fence, stored: stands }, asked);
-  } else if (hasFailed) say({ type: "build-failed", fence, retryAfterMs: retryAfterMs ?? 0 }, asked);
+    if (reply && !stands) notify({ type: "commit-refused", fence, reason: reply.type }, asked);
+    notify({ type: "built", fence, stored: stands }, asked);
+  } else if (hasFailed) notify({ type: "build-failed", fence, retryAfterMs: retryAfterMs ?? 0 }, asked);
   else return;
 
   if (asked && reply) serve(flight, asked, !payload);

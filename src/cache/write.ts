@@ -7,7 +7,7 @@ import { newToken } from "../random.ts";
 import { commitScript } from "../scripts/commit.ts";
 import { electScript } from "../scripts/elect.ts";
 import { invalidateScript } from "../scripts/invalidate.ts";
-import { type CacheContext, type Doing, demand, report } from "./context.ts";
+import { type CacheContext, type Doing, demand, notifyOf } from "./context.ts";
 
 /**
  * Stores a value: an election that is always won, so that no build under way can store what is older, and its commit.
@@ -33,5 +33,5 @@ export async function storeValue(
 /** Voids what stands and every election: no value built before this is stored after it, nor served as fresh. */
 export async function voidEntry(context: CacheContext, doing: Doing, mode: 0 | 1): Promise<void> {
   const answer = await demand("invalidate", context, doing, invalidateScript, [mode]);
-  report(context, { type: answer.reply.type, fence: answer.reply.attempt }, doing, answer);
+  notifyOf(context, { type: answer.reply.type, fence: answer.reply.attempt }, doing, answer);
 }
