@@ -14,13 +14,13 @@ import { readEntry } from "./read.ts";
 import type { Given, Reader, Told } from "./reader.ts";
 
 /** What a read asks for. */
-export type Call = Omit<Reader, "outer" | "isOverdue" | "flight" | "tell">;
+export type ReadCall = Omit<Reader, "outer" | "isOverdue" | "flight" | "tell">;
 
 /** The flights of one cache. */
 export interface Flights {
   readonly context: CacheContext;
   /** Resolves with what the reader is given and the requests sent on its behalf. */
-  read(call: Call): Promise<Given & { readonly requests: number }>;
+  read(call: ReadCall): Promise<Given & { readonly requests: number }>;
   /** Whoever reads from now on asks anew: what is under way may rest on the past. */
   detach(place: Place): void;
 }
