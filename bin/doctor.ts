@@ -12,7 +12,7 @@ import { duration, type Output, type Style, visible } from "./output.ts";
 const colours: Record<Severity, Style> = { error: "red", warning: "yellow", unknown: "dim", ok: "green" };
 
 /** Examines, shows, and says how to end. */
-export async function examine(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+export async function runDoctor(values: Values, positionals: readonly string[], output: Output): Promise<number> {
   refuseNames("doctor", positionals);
   const options = {
     prefix: values.prefix,

@@ -26,7 +26,7 @@ const colours: Record<LockVerdict, Style> = {
 };
 
 /** Looks, shows, and says how to end. */
-export async function inspect(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+export async function runInspect(values: Values, positionals: readonly string[], output: Output): Promise<number> {
   const [name] = positionals;
   if (name === undefined || positionals.length > 1)
     throw new UsageError(`Cannot inspect ${positionals.length} locks: give one NAME`);

@@ -8,22 +8,22 @@
  */
 import manifest from "leasehold/package.json" with { type: "json" };
 import { type CommandName, isCommandName, parse, type Values } from "./arguments.ts";
-import { examine } from "./doctor.ts";
+import { runDoctor } from "./doctor.ts";
 import { endingOf, exit, UsageError } from "./exit.ts";
 import { help, helpOf } from "./help.ts";
-import { inspect } from "./inspect.ts";
+import { runInspect } from "./inspect.ts";
 import { createOutput, type Output, visible } from "./output.ts";
-import { prove } from "./self-test.ts";
-import { serve } from "./serve.ts";
+import { runSelfTest } from "./self-test.ts";
+import { runServe } from "./serve.ts";
 
 /** Does what a command is for, and gives its exit code. */
 type Command = (values: Values, positionals: readonly string[], output: Output) => Promise<number>;
 
 const commands: Record<CommandName, Command> = {
-  inspect,
-  doctor: examine,
-  "self-test": prove,
-  serve,
+  inspect: runInspect,
+  doctor: runDoctor,
+  "self-test": runSelfTest,
+  serve: runServe,
 };
 
 /** Runs one command line and gives its exit code. */

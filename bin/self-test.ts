@@ -13,7 +13,7 @@ import { type Output, visible } from "./output.ts";
 type Result = SelfTest | { readonly label: string; readonly passed: false; readonly reason: string };
 
 /** Tests each node in turn, shows, and says how to end. Ctrl-C ends it once the node at hand has been cleaned up. */
-export async function prove(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+export async function runSelfTest(values: Values, positionals: readonly string[], output: Output): Promise<number> {
   refuseNames("self-test", positionals);
   const nodes = openNodes(values);
   const interrupt = new AbortController();

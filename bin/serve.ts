@@ -25,7 +25,7 @@ interface Engine {
 const graceMs = 3_000;
 
 /** Serves until it is told to end. */
-export async function serve(values: Values, positionals: readonly string[], output: Output): Promise<number> {
+export async function runServe(values: Values, positionals: readonly string[], output: Output): Promise<number> {
   if (positionals.length > 0) throw new UsageError("Cannot serve that: --redis names the Redis to serve");
   const host = values.host ?? "127.0.0.1";
   const port = numberOf("port", values.port) ?? 8_079;
