@@ -25,7 +25,7 @@ export async function runUnderLease<T>(
   task: Task<T>,
   { maxHoldMs, signal }: { readonly maxHoldMs?: number | undefined; readonly signal?: Signal | undefined },
 ): Promise<T> {
-  const longHoldLeases = 10;
+  const longHoldLeases = 10; // nothing ends a task that hangs, unless `maxHoldMs` does: the observer is told of it, once
   const { clock } = holding.context.env;
   const durationMs = longHoldLeases * holding.grant.leaseMs;
   const tellLongHold = (): void => {
