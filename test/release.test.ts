@@ -64,17 +64,6 @@ describe("release()", () => {
     expect(await lease.release()).toBe("already-released");
   });
 
-  test("of a lease that has expired says so, with one request and no error", async () => {
-    const { lock, clock, verbs } = oneRedis({ leaseMs: 100 });
-    const lease = await lock.acquire("job");
-    await clock.advance(150);
-    const began = clock.monotonic;
-    expect(await lease.release()).toBe("expired");
-    expect(clock.monotonic).toBe(began);
-    expect(verbs()).toEqual(["acquire", "release"]);
-    expect(await lease.release()).toBe("already-released");
-  });
-
   test.for([
     ["another's token", ["SET", key, "theirs"]],
     ["a hash", ["HSET", key, "field", "value"]],
