@@ -9,12 +9,17 @@ import { type CommandClient, field, isReplyError, type Reply } from "../src/comm
 import { configError } from "../src/errors.ts";
 import { refusalOf } from "./rest-server-commands.ts";
 import { bearerOf, isSame } from "./rest-server-token.ts";
+import { base64, isCommand, type WireCommand } from "./rest-server-wire.ts";
 
 /** Options of {@link restServer}. */
 export interface RestServerOptions {
   /** What callers must send as `Authorization: Bearer <token>`. It opens every command: there is no read-only token. */
   readonly token: string;
-  /** The longest request body, in bytes; a longer one gets a 413. @default {10_485_760} */
+  /**
+   * The longest request body, in bytes; a longer one gets a 413.
+   *
+   * @default {10_485_760}
+   */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -85,9 +90,7 @@ export function restServer(client: CommandClient, options: RestServerOptions): H
 }
 
 type Answer = { readonly result: Reply } | { readonly error: string };
-type WireCommand = readonly (string | number | boolean)[];
 
-const scalars = ["string", "number", "boolean"];
 const tooLong = { error: "ERR max request size exceeded" };
 const malformed = { error: "ERR failed to parse the request: the body must be a command, or a list of them, as JSON" };
 
@@ -106,15 +109,4 @@ async function run(client: CommandClient, command: WireCommand, c: Context): Pro
 
 function readJson(c: Context): Promise<unknown> {
   return c.req.json<unknown>().catch(() => undefined);
-}
-
-function isCommand(body: unknown): body is WireCommand {
-  return Array.isArray(body) && typeof body[0] === "string" && body.every((part) => scalars.includes(typeof part));
-}
-
-/** Every string in a reply, except "OK", which Upstash leaves as it is. */
-function base64(reply: Reply): Reply {
-  if (typeof reply === "object" && reply !== null) return reply.map(base64);
-  if (typeof reply !== "string" || reply === "OK") return reply;
-  return btoa(Array.from(new TextEncoder().encode(reply), (byte) => String.fromCharCode(byte)).join(""));
 }
