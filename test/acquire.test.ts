@@ -506,6 +506,13 @@ describe("acquire() of a lease that is too short for the way", () => {
     expect(lease.remaining()).toBeGreaterThan(50);
   });
 
+  test("the token of the next try leaves no tombstone for what befell the one before it", async () => {
+    const { lock, clock, run } = oneRedis({ leaseMs: 100 }, { acquire: [{ fail: reset() }, { replyMs: 85 }] });
+    const lease = await clock.until(lock.acquire("job"));
+    expect(await lease.release()).toBe("released");
+    expect(await run("EXISTS", `${key}:void:${lease.token}`)).toBe(0);
+  });
+
   test("10 ms are enough where the way is short", async () => {
     const { lock, run } = oneRedis({ leaseMs: 10 });
     const lease = await lock.acquire("job");

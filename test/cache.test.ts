@@ -247,9 +247,10 @@ describe("set", () => {
 
 describe("peek", () => {
   test("shows what stands there, and changes and builds nothing", async () => {
-    const { clock, process } = world();
+    const { clock, process, redis } = world();
     const { cache, verbs } = process();
     expect(await cache.peek("k")).toBeUndefined();
+    expect(await redis.execute(["EXISTS", "cache:{k}"])).toBe(0);
     await cache.set("k", [1], fresh);
     await clock.advance(20_000);
     expect(await cache.peek("k")).toEqual({ value: [1], fence: expect.any(Number), freshMs: 40_000 });

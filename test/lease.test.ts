@@ -241,13 +241,14 @@ describe("extend()", () => {
     [{ answer: [1] }, "odd reply"],
     [{ answer: "OK" }, "odd reply"],
   ] as const)("%o is unavailable and leaves the old deadline as it was", async ([fault, reason]) => {
-    const { lock, clock, verbs } = oneRedis({ leaseMs: 10_000 }, { extend: [fault] });
+    const { lock, clock, verbs, events } = oneRedis({ leaseMs: 10_000 }, { extend: [fault] });
     const lease = await lock.acquire("job");
     await clock.advance(1_000);
     const error = await lockError(clock.until(lease.extend(60_000)), "unavailable");
     expect(error.message).toMatch(/^Cannot extend the lease on "job" as too few definite answers: node 1: /);
     expect(error.message).toContain(reason);
     expect(verbs()).toEqual(["acquire", "extend"]);
+    expect(events.map(({ type }) => type)).toEqual(["acquired"]); // it is the caller who is told
     expect(lease.signal.aborted).toBe(false);
     const passed = clock.monotonic - 2_000;
     expect(lease.remaining()).toBe(8_898 - passed);

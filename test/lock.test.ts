@@ -260,6 +260,11 @@ describe("tryWithLock()", () => {
     });
   });
 
+  test("a lease whose last ms runs has an end", async () => {
+    const { lock } = oneRedis({}, { acquire: [{ answer: [0, 5, 0] }] });
+    expect(await lock.tryWithLock("job", () => expect.fail("ran"))).toEqual({ ran: false, retryAfterMs: 0 });
+  });
+
   test("a task's own contention is the task's error, not a skip", async () => {
     const { lock } = oneRedis();
     const own = new LockError("contended", 'Cannot acquire "inner" as another holds it');

@@ -217,6 +217,19 @@ describe("a Redlock's acquire()", () => {
     expect(lease.remaining()).toBe(60_000 - 602 - 500);
   });
 
+  test("a grant that comes late moves the deadline at which the signal aborts", async () => {
+    const { lock, clock, types } = world(3, {}, ({ node, verb, command }) => {
+      if (verb !== "acquire") return undefined;
+      return node === 0 ? { answer: [1, proposalOf(command), 5_000] } : node === 2 ? { replyMs: 500 } : undefined;
+    });
+    const lease = await lock.acquire("job");
+    expect(lease.remaining()).toBe(5_000 - 102);
+    await clock.advance(10_000 - 102 - 1);
+    expect(types()).not.toContain("lost");
+    await clock.advance(1);
+    expect(types().at(-1)).toBe("lost");
+  });
+
   test("a grant that comes after the release is not told, and was deleted", async () => {
     const { lock, clock, run, types } = world(3, {}, ({ node, verb }) =>
       node === 2 && verb === "acquire" ? { replyMs: 500 } : undefined,
@@ -372,10 +385,36 @@ describe("a Redlock's errors", () => {
     expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBeUndefined();
   });
 
+  test("whichever node says it first", async () => {
+    const { lock, nodes } = world(3, { waitMs: 0 });
+    for (const [index, ms] of [2_000, 3_000, 1_000].entries()) {
+      await nodes[index]?.execute(["SET", key, "theirs", "PX", ms]);
+    }
+    expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBe(2_000);
+  });
+
+  test("of as many as are needed, or of all that have said so by then", async () => {
+    const five = world(5, { waitMs: 0 });
+    for (const [index, node] of five.nodes.entries()) {
+      await node.execute(["SET", key, "theirs", "PX", 1_000 * (index + 1)]);
+    }
+    expect((await lockError(five.lock.acquire("job"), "contended")).retryAfterMs).toBe(3_000);
+    const four = world(4, { waitMs: 0 }, ({ node }) => (node > 1 ? { replyMs: 50 } : undefined));
+    await four.run("SET", key, "theirs", "PX", 5_000);
+    expect((await lockError(four.clock.until(four.lock.acquire("job")), "contended")).retryAfterMs).toBe(5_000);
+  });
+
   test("of an even number as well", async () => {
     const { lock, run } = world(4, { waitMs: 0 });
     await run("SET", key, "theirs", "PX", 5_000);
     expect((await lockError(lock.acquire("job"), "contended")).retryAfterMs).toBe(5_000);
+  });
+
+  test("an outage is told as waitMs is over, however long a node is given otherwise", async () => {
+    const { lock, clock } = world(3, { waitMs: 1_500, waitUntil: () => {} }, () => lost);
+    const began = clock.monotonic;
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    expect(clock.monotonic - began).toBe(1_500);
   });
 
   test("contention for all of waitMs is a timeout", async () => {
@@ -388,7 +427,7 @@ describe("a Redlock's errors", () => {
   test("an outage of a majority is unavailable, with each node's trouble", async () => {
     const { lock, clock } = world(5, { waitMs: 0 }, ({ node }) => [undefined, { replyMs: 5 }, down, lost, lost][node]);
     const error = await lockError(clock.until(lock.acquire("job")), "unavailable");
-    expect(error.message).toMatch(/too few definite answers: .*node 3: ECONNREFUSED/);
+    expect(error.message).toMatch(/too few definite answers: node 3: ECONNREFUSED; node 1: granted; .*node 4: timeout/);
     expect(error.nodes).toEqual([
       { label: "node 3", outcome: "unknown", reason: "ECONNREFUSED", ms: 0 },
       { label: "node 1", outcome: "granted", ms: 0 },
@@ -668,6 +707,15 @@ describe("a Redlock's lease", () => {
     await lockError(clock.until(lease.extend()), "lost");
   });
 
+  test("a node that has never answered counts for nothing", async () => {
+    const { lock, clock, nodes, types } = world(3, {}, ({ node }) => (node === 2 ? lost : undefined));
+    const lease = await lock.acquire("job");
+    await clock.advance(1);
+    await nodes[0]?.execute(["DEL", key]);
+    await lockError(clock.until(lease.extend()), "lost");
+    expect(types().at(-1)).toBe("lost");
+  });
+
   test("its renewals are due by the way to a quorum, not by that to a dead node", async () => {
     const { lock, clock, sentOf } = world(3, { leaseMs: 10_000 }, ({ node }) => (node === 2 ? lost : { replyMs: 5 }));
     await clock.until(
@@ -779,6 +827,12 @@ describe("quarantineMs", () => {
     const lease = await clock.until(lock.acquire("job"));
     expect(lease.remaining()).toBeGreaterThan(9_000);
     expect(await clock.until(lock.tryAcquire("job"))).toBeNull();
+  });
+
+  test("is what a node's uptime is asked for, and nothing else is", async () => {
+    const { lock, clock, sentOf } = world(3);
+    const lease = await clock.until(lock.acquire("job"));
+    expect(sentOf("acquire", 0)[0]?.command.at(-1)).toBe(lease.fence);
   });
 
   test("a single node that was started lately is made up for by the others, until they are too few", async () => {

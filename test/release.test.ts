@@ -147,6 +147,15 @@ describe("release() without a definite answer", () => {
     expect(await lease.release()).toBe("released");
   });
 
+  test("a key that is gone after several unanswered tries was released", async () => {
+    const { lock, other, clock } = oneRedis({}, { release: [{ lose: "reply" }, { lose: "request" }] });
+    const lease = await lock.acquire("job");
+    await lockError(clock.until(lease.release()), "unavailable");
+    await lockError(clock.until(lease.release()), "unavailable");
+    await other.acquire("job");
+    expect(await lease.release()).toBe("released");
+  });
+
   test("a key that is gone after an unanswered try was not freed by it, if the lease was over before", async () => {
     const { lock, other, clock } = oneRedis({ leaseMs: 1_000 }, { release: [{ lose: "reply" }] });
     const lease = await lock.acquire("job");

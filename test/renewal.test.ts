@@ -92,6 +92,24 @@ describe("renewal", () => {
     expect(await extended).toBeGreaterThanOrEqual(1);
   });
 
+  test("but not before a quarter of what is usable", async () => {
+    const sentAt: number[] = [];
+    const { lock, clock } = oneRedis({ leaseMs: 1_000 }, (command) => {
+      if (verbOf(command) === "extend") sentAt.push(clock.monotonic);
+      return { replyMs: 100 };
+    });
+    let [began, quarterMs] = [0, 0];
+    await clock.until(
+      lock.withLock("job", async (lease) => {
+        [began, quarterMs] = [clock.monotonic, lease.remaining() / 4];
+        await lasting(clock, 300);
+      }),
+    );
+    const ms = (sentAt[0] ?? 0) - began;
+    expect(ms).toBeGreaterThanOrEqual(0.9 * quarterMs);
+    expect(ms).toBeLessThanOrEqual(quarterMs);
+  });
+
   test.for([
     [300, 2_000],
     [150, 1_000],
@@ -196,6 +214,22 @@ describe("renewal without an answer", () => {
     expect(tries).toBeLessThanOrEqual(15);
     expect(types(world).filter((type) => type === "lost")).toHaveLength(1);
     expect(types(world).filter((type) => type === "renewal-unknown")).toHaveLength(tries);
+  });
+
+  test.for([
+    ["20 ms", 0, [0, 20, 40, 80, 160, 320, 640, 1_000, 1_000]],
+    ["half an answer's time where that is more", 100, [0, 150, 300, 600, 1_000, 1_000]],
+  ] as const)("the second pause is %s, and those after it double up to a second", async ([, replyMs, pauses]) => {
+    const sentAt: number[] = [];
+    const world = oneRedis({ leaseMs: 30_000 }, (command) => {
+      if (verbOf(command) !== "extend") return { replyMs };
+      sentAt.push(world.clock.monotonic);
+      return { fail: new Error("ECONNREFUSED") };
+    });
+    const { running } = await holding(world, 60_000);
+    await lockError(world.clock.until(running), "lost");
+    const passed = sentAt.slice(1).map((at, index) => Math.round(at - (sentAt[index] ?? 0)));
+    expect(passed.slice(0, pauses.length)).toEqual(pauses);
   });
 
   test("a silent Redis does not hold the loss up", async () => {

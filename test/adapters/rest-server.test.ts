@@ -169,10 +169,35 @@ describe("requests that are refused", () => {
     ["/pipeline", '[["GET","key"],[]]'],
     ["/multi-exec", '[["GET","key"],"GET"]'],
     ["/multi-exec", "{}"],
+    ["/pipeline", '"GET"'],
   ] as const)("%s with the body %s is a 400 with one error, and nothing runs", async ([path, body]) => {
     const { post, commands } = serve(() => "OK");
     expect(await post(path, body)).toEqual([400, { error: expect.stringMatching(/^ERR failed to parse/) }]);
     expect(commands).toEqual([]);
+  });
+
+  test.for<[command: Command]>([
+    [["SELECT", 3]],
+    [["multi"]],
+    [["XREAD", "COUNT", 1, "block", 0, "STREAMS", "s", "$"]],
+    [["xreadgroup", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">"]],
+    [["valueOf"]],
+  ])("%j is a 400, as it would change or hold what all share, and does not run", async ([command]) => {
+    const { post, commands } = serve(() => "OK");
+    const error = `ERR Command is not available: '${command[0]}'`;
+    expect(await post("/", command)).toEqual([400, { error }]);
+    expect(await post("/pipeline", [command, ["PING"]])).toEqual([200, [{ error }, { result: "OK" }]]);
+    expect(commands).toEqual([["PING"]]);
+  });
+
+  test.for<[command: Command]>([
+    [["XREAD", "COUNT", 1, "STREAMS", "s", "0"]],
+    [["XADD", "s", "*", "kind", "BLOCK"]],
+    [["SET", "SELECT", "valueOf"]],
+  ])("%j only looks like one of these, and runs", async ([command]) => {
+    const { post, commands } = serve(() => "OK");
+    expect(await post("/", command)).toEqual([200, { result: "OK" }]);
+    expect(commands).toEqual([command]);
   });
 
   test("a body over the limit is a 413, whether it says its length or not", async () => {
@@ -215,6 +240,12 @@ describe("requests that are refused", () => {
     { maxBodyBytes: Symbol("s") as unknown as number },
   ])("%o is refused when the app is made", (options) => {
     expect(() => serve(() => "OK", options)).toThrow(expect.objectContaining({ name: "LockError", code: "config" }));
+  });
+
+  test.for([[undefined], [null], [{}], ["redis://127.0.0.1:6379"]])("%o is no client", ([client]) => {
+    expect(() => restServer(client as CommandClient, { token: "t" })).toThrow(
+      expect.objectContaining({ code: "config", message: expect.stringMatching(/^Cannot use client as /) }),
+    );
   });
 });
 

@@ -334,6 +334,22 @@ describe("batch", () => {
     expect(double.calls.map(({ body }) => JSON.parse(body).length)).toEqual([1000, 2]);
   });
 
+  test("a command issued while a batch is under way goes out in the next one", async () => {
+    const response = gate<Response>();
+    const sent = gate<void>();
+    const double = fetchDouble(({ body }) => {
+      sent.open();
+      return JSON.parse(body)[0][1] === "a" ? response.promise : answer(200, [{ result: "b" }]);
+    });
+    const client = batching(double);
+    const first = client.execute(["ECHO", "a"]);
+    await sent.promise;
+    expect(await client.execute(["ECHO", "b"])).toBe("b");
+    response.open(answer(200, [{ result: "a" }]));
+    expect(await first).toBe("a");
+    expect(double.calls).toHaveLength(2);
+  });
+
   test("a command that is aborted leaves the others, and the request ends when all are", async () => {
     const response = gate<Response>();
     const sent = gate<void>();
@@ -352,6 +368,16 @@ describe("batch", () => {
     two.abort("enough too");
     await expect(second).rejects.toBe("enough too");
     expect(double.calls[0]?.signal?.aborted).toBe(true);
+  });
+
+  test("a command issued once all of a batch are aborted gets its reply, although that has not gone out yet", async () => {
+    const double = echo();
+    const client = batching(double);
+    const controller = new AbortController();
+    const first = client.execute(["ECHO", "a"], { signal: controller.signal });
+    controller.abort("enough");
+    expect(await first.catch(() => client.execute(["ECHO", "b"]))).toBe("b");
+    expect(double.calls.map(({ body }) => JSON.parse(body))).toEqual([[["ECHO", "b"]]]);
   });
 
   test("a neighbour of an aborted command gets its reply", async () => {
@@ -385,6 +411,12 @@ describe("batch", () => {
     await expect(alone).rejects.toBe("too late");
     await new Promise((resolve) => setImmediate(resolve));
     expect(double.calls).toHaveLength(1);
+    const together = [
+      client.execute(["ECHO", "d"]),
+      client.execute(["ECHO", "e"], { signal: AbortSignal.abort("too late") }),
+    ];
+    expect(await Promise.allSettled(together)).toMatchObject([{ value: "d" }, { reason: "too late" }]);
+    expect(JSON.parse(double.calls[1]?.body ?? "")).toEqual([["ECHO", "d"]]);
   });
 
   test.for([

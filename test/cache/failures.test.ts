@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../../src/command.ts";
+import { LockError } from "../../src/errors.ts";
 import type { Fault } from "../support/faulty-client.ts";
 import { lockError } from "../support/rejection.ts";
 import { type Faults, verbOf, type World, world } from "./world.ts";
@@ -112,7 +113,10 @@ describe("a commit", () => {
     expect(newer).toMatchObject({ value: "newer", status: "built" });
     const entry = await clock.until(late);
     expect(entry).toMatchObject({ value: "newer", status: "waited", fence: newer.fence, stored: true, requests: 2 });
-    expect(a.events.find(({ type }) => type === "commit-refused")).toMatchObject({ reason: "superseded" });
+    expect(a.events.find(({ type }) => type === "commit-refused")).toMatchObject({
+      reason: "superseded",
+      nodes: [{ outcome: "superseded" }],
+    });
     expect(await b.cache.peek("k")).toMatchObject({ value: "newer" });
   });
 
@@ -287,13 +291,14 @@ describe("12: a build that fails", () => {
 
   test("lets its error out even where Redis does not answer any more", async () => {
     const { clock, process } = world();
-    const { cache } = process({ faults: always("tend", { lose: "request" }) });
+    const { cache, events } = process({ faults: always("tend", { lose: "request" }) });
     const error = await lockError(
       clock.until(cache.get("k", fresh, () => Promise.reject(new Error("no")))),
       "build-failed",
     );
     expect(error.cause).toEqual(new Error("no"));
     expect(error.retryAfterMs).toBeUndefined();
+    expect(events.at(-1)).toMatchObject({ type: "build-failed", retryAfterMs: 0, nodes: [{ outcome: "unknown" }] });
   });
 
   test("18: after an invalidation gives its error, and no old value", async () => {
@@ -542,7 +547,28 @@ describe("26: a Redis that does not answer", () => {
     const { cache } = process({ faults: () => (up ? undefined : { fail: new Error("ECONNREFUSED") }) });
     expect(await cache.getEntry("k", fresh, () => 1)).toMatchObject({ value: 1, stored: false });
     up = true;
-    expect(await clock.until(cache.getEntry("k", fresh, () => 2))).toMatchObject({ value: 2, stored: true });
+    const picky = { ...fresh, onRedisDown: "throw" } as const;
+    expect(await clock.until(cache.getEntry("k", picky, () => 2))).toMatchObject({ value: 2, stored: true });
+  });
+
+  test("is told as a build that is not stored, of an election that nobody won", async () => {
+    const { clock, process } = world();
+    const { cache, events } = process({ faults: down });
+    const fences: number[] = [];
+    await clock.until(cache.get("k", fresh, ({ fence }) => fences.push(fence)));
+    expect(events).toMatchObject([{ type: "built", fence: 0, stored: false, requests: 2 }]);
+    expect(fences).toEqual([0]);
+  });
+
+  test("and asks to be left alone for a while, is not asked again at once", async () => {
+    const { clock, process } = world();
+    const fail = Object.assign(new Error("status 503"), { retryAfterMs: 2_000 });
+    const { cache, verbs } = process({ faults: () => ({ fail }) });
+    const picky = { ...fresh, onRedisDown: "throw" } as const;
+    expect(await lockError(clock.until(cache.get("k", picky, () => 1)), "unavailable")).toMatchObject({
+      retryAfterMs: 2_000,
+    });
+    expect(verbs()).toEqual(["elect"]);
   });
 
   test("makes set, invalidate and peek say so", async () => {
@@ -564,6 +590,24 @@ describe("26: a Redis that does not answer", () => {
     expect(build.calls).toBe(0);
     await lockError(cache.set("k", 1, fresh), "config");
     expect(verbs()).toEqual(["elect", "elect"]);
+  });
+});
+
+describe("26: a Redis that is not let in to", () => {
+  test("after the election is asked no more, as it would refuse that as well", async () => {
+    const { process } = world();
+    const { cache, verbs } = process({ faults: always("commit", { fail: new ReplyError("NOPERM no permissions") }) });
+    expect(await cache.getEntry("k", fresh, () => 1)).toMatchObject({ value: 1, stored: false, requests: 2 });
+    expect(verbs()).toEqual(["elect", "commit"]);
+  });
+
+  test("as its client is not fit for use, is the client's own error for all who ask", async () => {
+    const { process } = world();
+    const own = new LockError("config", "Cannot use url");
+    const { cache } = process({ faults: () => ({ fail: own }) });
+    const reads = [cache.get("k", fresh, () => 1), cache.get("k", fresh, () => 2)];
+    for (const read of reads) expect(await lockError(read, "config")).toBe(own);
+    expect(await lockError(cache.invalidate("k"), "config")).toBe(own);
   });
 });
 

@@ -90,6 +90,17 @@ describe("readers of one process", () => {
     expect(await clock.until(third)).toMatchObject({ value: "new", status: "waited" });
   });
 
+  test("leave it to that caller also where they asked with it", async () => {
+    const { clock, process, slow } = world();
+    const a = process();
+    const first = a.cache.getEntry("k", fresh, slow(100, "old"));
+    const sameTurn = a.cache.getEntry("k", fresh, () => "new");
+    await clock.advance(50);
+    await process().cache.invalidate("k");
+    expect(await clock.until(first)).toMatchObject({ value: "old", status: "built", stored: false });
+    expect(await clock.until(sameTurn)).toMatchObject({ value: "new", status: "built", stored: true });
+  });
+
   test("share a value that may not have been stored only where they came before its build began", async () => {
     const { clock, process, slow } = world();
     const a = process({ faults: (verb, place) => (verb === "commit" && place < 2 ? { lose: "request" } : undefined) });
@@ -114,6 +125,19 @@ describe("readers of one process", () => {
       expect(await clock.until(read)).toMatchObject({ value: "new", status: "waited", stored: true });
     }
     expect(a.verbs()).toEqual(["elect", "commit"]);
+  });
+
+  test("join what began after an invalidation, also when what was under way before it has ended", async () => {
+    const { clock, process, slow } = world();
+    const { cache } = process();
+    const before = cache.get("k", fresh, slow(100, "old"));
+    await clock.advance(50);
+    await cache.invalidate("k");
+    const after = cache.getEntry("k", fresh, slow(100, "new"));
+    expect(await clock.until(before)).toBe("old");
+    const third = cache.getEntry("k", fresh, slow(100, "other"));
+    expect(await clock.until(after)).toMatchObject({ value: "new", status: "built" });
+    expect(await clock.until(third)).toMatchObject({ value: "new", status: "waited", requests: 0 });
   });
 
   test.each(["invalidate", "set"] as const)("do not join what was under way when %s resolved", async (verb) => {
@@ -168,6 +192,7 @@ describe("readers of one process", () => {
     expect(clock.monotonic).toBe(1_000 + 10 + 1_000);
     expect(error.message).toBe('Cannot get "k" as another builds it for longer than 1000 ms');
     expect(error.cause).toMatchObject({ code: "contended" });
+    expect(error.retryAfterMs).toBeGreaterThan(0);
     expect(await clock.until(patient)).toBe(1);
     expect(await building).toBe(1);
   });
@@ -230,6 +255,21 @@ describe("readers of one process", () => {
     expect(await clock.until(next)).toMatchObject({ value: 2, status: "built", stored: true });
   });
 
+  test("nor one that has just been left, which would ask without pauses", async () => {
+    const { clock, process, slow } = world();
+    const building = process().cache.get("k", fresh, slow(500, 1));
+    await clock.advance(10);
+    const { cache, client } = process({ faults: () => ({ replyMs: 1 }) });
+    const controller = new AbortController();
+    const left = cache.getEntry("k", { ...fresh, signal: controller.signal }, () => 2);
+    const next = left.catch(() => cache.getEntry("k", fresh, () => 2));
+    await clock.advance(200);
+    controller.abort();
+    expect(await clock.until(next)).toMatchObject({ value: 1, status: "waited" });
+    expect(client.sent.length).toBeLessThan(10);
+    await building;
+  });
+
   test("look again where they came after a build began whose failure nobody may have heard of", async () => {
     const { clock, process, pass } = world();
     const { cache } = process({ faults: (verb) => (verb === "tend" ? { lose: "request" } : undefined) });
@@ -246,9 +286,27 @@ describe("readers of one process", () => {
     await Promise.all([first, sameTurn]);
   });
 
+  test("are told of a failure they asked with, also where an invalidation leaves no back-off", async () => {
+    const { clock, process, pass } = world();
+    const { cache, events } = process();
+    const failing = async (): Promise<never> => {
+      await pass(100);
+      throw new Error("no");
+    };
+    const first = lockError(cache.get("k", fresh, failing), "build-failed");
+    const sameTurn = lockError(
+      cache.get("k", fresh, () => 2),
+      "build-failed",
+    );
+    await clock.advance(50);
+    await process().cache.invalidate("k");
+    await clock.until(Promise.all([first, sameTurn]));
+    expect(events.at(-1)).toMatchObject({ type: "build-failed", retryAfterMs: 0 });
+  });
+
   test("see a failed build as one failure, with its cause", async () => {
     const { clock, process, pass } = world();
-    const { cache, verbs } = process();
+    const { cache, verbs, events } = process();
     const cause = new Error("the database is down");
     const build = async (): Promise<number> => {
       await pass(100);
@@ -261,6 +319,7 @@ describe("readers of one process", () => {
     expect(await first).toMatchObject({ retryAfterMs: 1_000, cause, message: 'Cannot get "k" as its build failed' });
     expect(await second).toMatchObject({ retryAfterMs: 1_000, cause });
     expect(verbs()).toEqual(["elect", "tend"]);
+    expect(events.at(-1)).toMatchObject({ type: "build-failed", retryAfterMs: 1_000, nodes: [{ outcome: "failed" }] });
   });
 });
 

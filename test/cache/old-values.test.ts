@@ -177,6 +177,25 @@ describe("within errorMs", () => {
     expect(await process().cache.getEntry("k", rescue, failing)).toMatchObject({ value: "old", status: "stale" });
   });
 
+  test("each gets it once where Redis does not answer that the build has failed", async () => {
+    const both = { ...stale, errorMs: minute };
+    const { clock, process } = await aged(both);
+    const { cache, events } = process({ faults: (verb) => (verb === "tend" ? { lose: "request" } : undefined) });
+    const reads = [cache.getEntry("k", both, broken), cache.getEntry("k", both, broken)];
+    for (const read of reads) expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
+    expect(events.map(({ type }) => type)).toEqual(["elected", "stale", "build-failed", "stale"]);
+    const rescued = process({ faults: (verb) => (verb === "tend" ? { lose: "request" } : undefined) });
+    const read = rescued.cache.getEntry("k", { ...rescue, leaseMs: second }, broken);
+    expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
+  });
+
+  test("a build that has come to a value gives that, although nobody knows whether it is stored", async () => {
+    const { clock, process } = await aged(rescue);
+    const { cache } = process({ faults: (verb) => (verb === "commit" ? { lose: "request" } : undefined) });
+    const entry = await clock.until(cache.getEntry("k", rescue, () => "new"));
+    expect(entry).toMatchObject({ value: "new", status: "built", stored: false });
+  });
+
   test("it is gone when it has ended, and five failures have not moved that", async () => {
     const { clock, process } = await aged(rescue);
     const { cache } = process();

@@ -1,5 +1,6 @@
 /** Builds that ask for their own key. */
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { memoryClient } from "../../adapters/memory/index.ts";
 import { createCache } from "../../src/cache.ts";
 import { lockError } from "../support/rejection.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
@@ -7,6 +8,8 @@ import { world } from "./world.ts";
 
 const fresh = { freshMs: 60_000 };
 const refused = { code: "config", message: 'Cannot get "a" as its own build asks for it' };
+
+afterEach(() => void vi.unstubAllGlobals());
 
 describe("20: re-entrancy", () => {
   test("refuses a build that asks for its own key, at once, before and after it has waited", async () => {
@@ -48,10 +51,10 @@ describe("20: re-entrancy", () => {
   });
 
   test("sees through caches: any on the same Redis with the same prefix, none elsewhere", async () => {
-    const { clock, process, redis } = world();
+    const { clock, process } = world();
     const { cache, client } = process();
     const same = createCache(client, {}, { ...virtualEnvironment(), clock });
-    const others = [createCache(client, { prefix: "other" }), createCache(redis)];
+    const others = [createCache(client, { prefix: "other" }), createCache(memoryClient())];
     const error = await lockError(
       clock.until(cache.get("a", fresh, () => same.get("a", fresh, () => 1))),
       "build-failed",
@@ -59,10 +62,24 @@ describe("20: re-entrancy", () => {
     expect(error.cause).toMatchObject(refused);
     await clock.advance(60_000);
     const sum = cache.get("a", fresh, async () => {
-      const values = await Promise.all(others.map((other) => other.get("b", fresh, () => 1)));
+      const values = await Promise.all(others.map((other) => other.get("a", fresh, () => 1)));
       return values.length;
     });
     expect(await clock.until(sum)).toBe(2);
+  });
+
+  test("changes nothing where the runtime carries no context along", async () => {
+    vi.resetModules();
+    const { createCache: createAnew } = await import("../../src/cache.ts");
+    vi.stubGlobal("process", { ...globalThis.process, getBuiltinModule: undefined });
+    const { clock, redis } = world();
+    const cache = createAnew(redis, {}, { ...virtualEnvironment(), clock });
+    const waits = { ...fresh, waitMs: 500 };
+    const read = cache.get("a", waits, () =>
+      cache.get("b", waits, () => cache.get("a", waits, () => 1)).catch(() => 2),
+    );
+    expect(await clock.until(read)).toBe(2);
+    expect(clock.monotonic).toBe(1_000 + 500);
   });
 
   test("refuses nothing in what a build has left behind, also in builds that go on there", async () => {

@@ -52,6 +52,16 @@ test("a renewal that hangs holds nobody beyond waitMs", async () => {
   expect(await clock.until(build)).toBe("new");
 });
 
+test("whoever has waited long enough takes what a commit under way brings, whenever a renewal is answered", async () => {
+  const { clock, process, slow } = world();
+  const { cache } = process({ faults: (verb) => (verb === "elect" ? undefined : { replyMs: 100 }) });
+  const read = cache.get("k", options, slow(650, 1));
+  await clock.advance(10);
+  const other = cache.getEntry("k", { ...options, waitMs: 670 }, slow(10, 2));
+  expect(await clock.until(other)).toMatchObject({ value: 1, status: "waited" });
+  expect(await read).toBe(1);
+});
+
 test("a build that has been overtaken is told so, and its caller gets the newer value", async () => {
   const { clock, process, slow } = world();
   const a = process();

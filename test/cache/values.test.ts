@@ -63,6 +63,16 @@ describe("27: a codec", () => {
     expect(handed).toEqual([undefined]);
   });
 
+  test("that cannot read an old value gives none to the build, which replaces it", async () => {
+    const here = world();
+    await here.process().cache.set("k", "old", fresh);
+    const decode = (text: string): unknown => (text.includes("old") ? expect.fail("cannot be read") : JSON.parse(text));
+    const { cache } = here.process({ options: { codec: { ...jsonCodec, decode } } });
+    await cache.invalidate("k", { soft: true });
+    expect(await cache.get("k", fresh, ({ stale }) => [stale])).toEqual([null]);
+    expect(await cache.get("k", fresh, none)).toEqual([null]);
+  });
+
   test("may be asynchronous", async () => {
     const { clock, process, pass } = world();
     const slow: Codec = {

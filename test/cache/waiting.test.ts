@@ -23,6 +23,7 @@ test("waits until the build should be over, a round trip and up to a tenth more"
 test("looks halfway first where the build takes long, and then waits for the rest", () => {
   expect(lookAgainMs({ ...known, usualMs: 4_100 })).toBe(2_000);
   expect(lookAgainMs({ ...known, usualMs: 700 })).toBe(500);
+  expect([601, 600].map((usualMs) => lookAgainMs({ ...known, usualMs }))).toEqual([500, 530]);
   expect(lookAgainMs({ ...known, usualMs: 4_100, sleeps: 1 })).toBe(4_030);
 });
 
