@@ -96,6 +96,7 @@ describe("D06 split votes", () => {
     [3, 3],
   ])(
     "D06 with %i nodes and as many clients in step someone wins within 10 rounds, and never two",
+    { timeout: 60_000 },
     async ([count = 0]) => {
       const [runs, won] = [1_000, { early: 0, split: 0 }];
       for (let seed = 1; seed <= runs; seed += 1) {
