@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { ioredisClient } from "../../adapters/ioredis.ts";
 import type { CommandClient } from "../../src/command.ts";
 import type { Finding } from "../../src/doctor.ts";
@@ -16,6 +16,9 @@ import { runCommand } from "../support/program.ts";
 import { describeRedis, listen, startRestServer } from "../support/redis.ts";
 import { startShiftedClock } from "../support/shifted-clock.ts";
 import { type Ended, leasehold, leaseholdJson, nodesOf, start } from "./run.ts";
+
+// Each command is a process of its own, which takes seconds to start on a machine that is busy with others.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const stack = new AsyncDisposableStack();
 let own: AsyncDisposableStack;
@@ -54,7 +57,7 @@ describeRedis("leasehold", () => {
   beforeAll(async () => {
     five = await startFive(stack);
     urls = five.map(({ url }) => url);
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
   beforeEach(() => {
     own = new AsyncDisposableStack();
@@ -327,7 +330,7 @@ describeRedis("leasehold", () => {
         expect({ args, code: ended.code }).toEqual({ args, code: 0 });
         expectNoSecret(ended);
       }
-    }, 60_000);
+    });
 
     test("that are wrong are told as Redis tells it, and not shown either", async () => {
       const locked = await startDurable(own, ["--requirepass", decodeURIComponent(password)]);
@@ -348,7 +351,7 @@ describeRedis("leasehold", () => {
         expect(bearer.stdout).toContain("WRONGPASS");
         expectNoSecret(bearer);
       }
-    }, 60_000);
+    });
   });
 
   describe("colours", () => {
