@@ -73,7 +73,7 @@ async function contention(lock: Lock, name: string): Promise<unknown> {
 async function renewal(lockWith: (options: LockOptions) => Lock, name: string): Promise<unknown> {
   const events: LeaseholdEvent[] = [];
   const renewals = (): number => events.filter(({ type }) => type === "renewed").length;
-  const lock = lockWith({ leaseMs: 1_000, observe: (event) => void events.push(event) });
+  const lock = lockWith({ leaseMs: 3_000, observe: (event) => void events.push(event) });
   return lock.withLock(name, async (lease) => {
     while (renewals() < 2 && lease.remaining() > 0) await pause(10);
     return { twice: renewals() >= 2, held: lease.remaining() > 0, aborted: lease.signal.aborted };

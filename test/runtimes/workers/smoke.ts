@@ -78,7 +78,7 @@ async function read(env: Env, name: string, buildMs: number, waitUntil?: Context
     await pause(buildMs);
     return `build ${count}`;
   });
-  const fence = await sharedLock(env).withLock(name, (lease) => lease.fence);
+  const fence = await sharedLock(env).withLock(name, { waitMs: 50_000 }, (lease) => lease.fence);
   return { value, status, fence };
 }
 

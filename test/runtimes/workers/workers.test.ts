@@ -7,7 +7,7 @@ import { describeRedis, type RunningRestServer, startRestRedis } from "../../sup
 import { bundleForWorkers, startWorkerd } from "../../support/workerd.ts";
 import { expected } from "../scenario.ts";
 
-const patient = { timeout: 10_000 };
+const patient = { timeout: 30_000 };
 const dates = [
   { date: "2024-09-01", cacheField: false },
   { date: "2026-11-01", cacheField: true },
@@ -26,7 +26,7 @@ describeRedis("inside workerd", () => {
     for (const server of servers) await server.stop();
   });
 
-  describe.each(dates)("at compatibility date $date", ({ date, cacheField }) => {
+  describe.each(dates)("at compatibility date $date", { timeout: 60_000 }, ({ date, cacheField }) => {
     let miniflare: Miniflare;
     let url: URL;
 
