@@ -40,6 +40,8 @@ export const refused: readonly (readonly [string, Codec, unknown])[] = [
   ["text", textCodec, "half \ud800"],
   ["bytes", bytesCodec, "text"],
   ["bytes", bytesCodec, [1, 2]],
+  ["bytes", bytesCodec, ""],
+  ["bytes", bytesCodec, new Int8Array(2)],
   ["json", jsonCodec, undefined],
   ["json", jsonCodec, 1n],
   ["deflated json", deflated(), undefined],

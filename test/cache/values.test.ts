@@ -1,5 +1,5 @@
 /** How values are written: codecs and their versions, compression, what is too long, and what says that there is none. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type Codec, jsonCodec } from "../../src/cache/codec.ts";
 import { capped, deflated, textCodec } from "../../src/cache/codecs.ts";
 import { lockError } from "../support/rejection.ts";
@@ -111,6 +111,19 @@ describe("deflated", () => {
     expect(await stored(here)).toContain(noise);
     expect(await cache.get("k", fresh, none)).toBe(noise);
   });
+
+  test("leaves 4,096 units as they are, and all of them where nothing can compress", async () => {
+    const here = world();
+    const { cache } = here.process({ options: { codec: deflated(textCodec) } });
+    await cache.set("k", "a".repeat(4_095), fresh); // and one for the codec's own letter
+    expect(await stored(here)).toContain("a".repeat(4_095));
+    await cache.set("k", "a".repeat(4_096), fresh);
+    expect((await stored(here)).length).toBeLessThan(100);
+    vi.stubGlobal("CompressionStream", undefined);
+    await cache.set("k", "a".repeat(10_000), fresh);
+    vi.unstubAllGlobals();
+    expect(await cache.get("k", fresh, none)).toBe("a".repeat(10_000));
+  });
 });
 
 describe("capped", () => {
@@ -140,6 +153,7 @@ describe("capped", () => {
     const error = await lockError(cache.set("k", "x".repeat(100), fresh), "config");
     expect(error.message).toBe('Cannot store "k" as it is longer than maxLength');
     expect(client.sent).toEqual([]);
+    expect(capped(textCodec, 0).maxLength).toBe(0);
     for (const length of [-1, Number.NaN, undefined]) {
       expect(() => capped(textCodec, length as number)).toThrow(
         /^Cannot use maxLength as it must be a number of 0 or more/,
