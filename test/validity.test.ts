@@ -10,6 +10,7 @@ import {
   nodeRemainingMs,
   nodeTimeoutMs,
   quorumRemainingMs,
+  quorumTrip,
   type RoundTrip,
   sampled,
   timedOut,
@@ -120,6 +121,16 @@ describe("estimateMs()", () => {
     expect(estimateMs(silent)).toBe(2 ** 20 * estimateMs(once));
     expect(estimateMs(sampled(silent, 40))).toBeLessThanOrEqual(estimateMs(once));
   });
+});
+
+test("quorumTrip() is that of the q-th fastest node, wherever it stands; one that has never answered is slow", () => {
+  const [fast, middle, slow] = [1, 20, 900].map((ms) => sampled(unknownRoundTrip, ms)) as [
+    RoundTrip,
+    RoundTrip,
+    RoundTrip,
+  ];
+  const nodes = [slow, fast, unknownRoundTrip, middle].map((trip) => ({ trip }));
+  expect([1, 2, 3, 4].map((quorum) => quorumTrip(nodes, quorum))).toEqual([fast, middle, unknownRoundTrip, slow]);
 });
 
 describe("nodeTimeoutMs() and flightMs()", () => {
