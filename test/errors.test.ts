@@ -48,6 +48,7 @@ describe("LockError", () => {
     expect(JSON.parse(JSON.stringify(left)).cause).toBe("the user left");
     const byRedis = new LockError("unavailable", "Cannot", { cause: new ReplyError("OOM command not allowed") });
     expect(JSON.parse(JSON.stringify(byRedis)).cause).toBe("OOM command not allowed");
+    expect(JSON.parse(JSON.stringify(contended))).not.toHaveProperty("cause");
   });
 
   test.for<[what: string, cause: unknown]>([
