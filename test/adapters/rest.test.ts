@@ -73,6 +73,7 @@ describe("requests", () => {
     vi.setSystemTime(1_800_000_000_001);
     await restClient({ ...settings, fetch }).execute(["GET", "key"]);
     const [first = "", second = ""] = calls.map(({ body }) => body.slice(body.lastIndexOf("]") + 1).slice(0, 21));
+    expect(first).toHaveLength(21);
     expect(first).not.toBe(second);
   });
 
