@@ -266,7 +266,13 @@ describe("options", () => {
     ["freshMs", { freshMs: 1.5 }],
     ["freshMs", { freshMs: "60" }],
     ["freshMs", { freshMs: 366 * 86_400_000 }],
-    ["leaseMs", { leaseMs: 5 }],
+    ["staleMs", { staleMs: -1 }],
+    ["errorMs", { errorMs: -1 }],
+    ["negativeMs", { negativeMs: -1 }],
+    ["leaseMs", { leaseMs: 9 }],
+    ["maxHoldMs", { maxHoldMs: -1 }],
+    ["softTimeoutMs", { softTimeoutMs: -1 }],
+    ["hardTimeoutMs", { hardTimeoutMs: -1 }],
     ["waitMs", { waitMs: -1 }],
     ["waitMs", { waitMs: Number.POSITIVE_INFINITY }],
     ["onRedisDown", { onRedisDown: "retry" }],
@@ -282,6 +288,13 @@ describe("options", () => {
     );
     expect(error.message).toMatch(new RegExp(`^Cannot use ${option} as it must be .*: current value is `));
     expect(client.sent).toEqual([]);
+  });
+
+  test("takes a lease of 10 ms, and one of 10 s where none is asked for", async () => {
+    const { cache, client } = world().process();
+    await cache.get("a", fresh, () => 1);
+    await cache.get("b", { ...fresh, leaseMs: 10 }, () => 1);
+    expect([0, 2].map((place) => client.sent[place]?.[5])).toEqual([10_000, 10]);
   });
 
   test("refuses a missing freshMs, a missing build, an empty key and a lone surrogate", async () => {
