@@ -100,6 +100,18 @@ describe("answers", () => {
   });
 });
 
+test("/multi-exec waits for each of its commands before the next", async () => {
+  const second = gate<string>();
+  const { post, commands } = serve(([, key]) => (key === "b" ? second.promise : String(key)));
+  const list = ["a", "b", "c"].map((key) => ["GET", key]);
+  const answered = post("/multi-exec", list);
+  await vi.waitFor(() => expect(commands).toHaveLength(2));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(commands).toHaveLength(2);
+  second.open("b");
+  expect(await answered).toEqual([200, [{ result: "a" }, { result: "b" }, { result: "c" }]]);
+});
+
 describe("encoding", () => {
   const headers = { "upstash-encoding": "base64" };
 
