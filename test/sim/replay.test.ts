@@ -33,11 +33,12 @@ describe("a run of the simulator", () => {
   });
 
   // What waits longer or shorter for want of a fault asks more or less often: so some of the later ones do go with it.
+  // Were each fault drawn from one row of numbers, all of them would.
   test.each(["mixed", "workers", "cache", "restored"])(
     "%s keeps its later faults when an early one is taken away",
     async (profile) => {
       const shares: number[] = [];
-      for (const seed of [0, 1, 2]) {
+      for (const seed of [0, 1, 2, 3, 4, 5, 6, 7]) {
         const { faults } = await simulate(profile, seed);
         for (const place of [4, 8, 12, 16, 20]) {
           const only = faults.filter((_, other) => other !== place);
@@ -47,8 +48,8 @@ describe("a run of the simulator", () => {
         }
       }
       shares.sort((a, b) => a - b);
-      expect(shares[Math.floor(shares.length / 2)]).toBeGreaterThanOrEqual(0.95);
-      expect(shares.reduce((sum, share) => sum + share, 0) / shares.length).toBeGreaterThan(0.9);
+      expect(shares[Math.floor(shares.length / 2)]).toBeGreaterThan(0.9);
+      expect(shares.reduce((sum, share) => sum + share, 0) / shares.length).toBeGreaterThan(0.85);
     },
   );
 });
