@@ -287,6 +287,24 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed",
     invariants: ["I12"],
   },
+  "denied-counts": {
+    mistake: "what a node has promised counts on after it has said that it does not keep the lease",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: "hold.gone ? -Infinity : leftMs(context, hold)",
+        replace: "leftMs(context, hold)",
+      },
+    ],
+    profile: "amnesia",
+    invariants: ["I13"],
+  },
+  "longer-than-asked": {
+    mistake: "a server whose clock was set back is believed when it says more than was asked for",
+    patches: [{ file: "src/holding.ts", find: "Math.min(leftAtReply, leaseMs)", replace: "leftAtReply" }],
+    profile: "steps",
+    invariants: ["I7"],
+  },
   "adds-up": {
     mistake: "an extend adds to what is left",
     patches: [
@@ -303,6 +321,20 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "mixed",
     invariants: ["I7"],
+  },
+  "aborts-released": {
+    mistake: "a lease that was let go of ends once more at its deadline, and its signal aborts",
+    patches: [{ file: "src/holding.ts", find: "if (endedBy) return;\n    endedBy = by;", replace: "endedBy = by;" }],
+    profile: "mixed",
+    invariants: ["I15"],
+  },
+  "forgets-silence": {
+    mistake: "a second release takes no account of the first one's unanswered requests",
+    patches: [
+      { file: "src/release.ts", find: "const deletedBefore = heldAtFirst;", replace: "const deletedBefore = false;" },
+    ],
+    profile: "mixed",
+    invariants: ["I14"],
   },
   "never-renews": {
     mistake: "a lease is not renewed while its task runs",
@@ -346,6 +378,58 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "lossless",
     invariants: ["I11"],
   },
+  "own-is-held": {
+    mistake: "a try that finds its own grant is told that another holds it",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "return [holder === token ? 1 : 0, counter, redis.pttl(lock)];",
+        replace: "return [0, counter, redis.pttl(lock)];",
+      },
+      { file: "src/scripts/acquire.ts", find: "m[1] == ARGV[1] and 1 or 0", replace: "0" },
+    ],
+    profile: "mixed",
+    invariants: ["I18"],
+  },
+  "silence-is-held": {
+    mistake: "silence is taken for another's lease",
+    patches: [
+      {
+        file: "src/lock.ts",
+        find: "const error = tooFewAnswers(",
+        replace:
+          'if (answer.kind === "unknown" && triedAtOnce)\n' +
+          '        return { error: failure("contended", "acquire", name, "another holds it"), cost };\n' +
+          "      const error = tooFewAnswers(",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I18"],
+  },
+  "held-is-certain": {
+    mistake: "who is refused forgets that an earlier try was never answered",
+    patches: [
+      {
+        file: "src/lock.ts",
+        find: 'if (reply?.type === "held") {',
+        replace: 'if (reply?.type === "held") {\n        uncertain = false;',
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I6", "I9"],
+  },
+  "deaf-to-callers": {
+    mistake: "who has aborted waits for the answer all the same",
+    patches: [
+      {
+        file: "src/node.ts",
+        find: "const stopListening = onAbort(signal,",
+        replace: "const stopListening = onAbort(undefined,",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I16"],
+  },
   "waits-on": {
     mistake: "who may wait no longer goes on waiting",
     patches: [
@@ -376,6 +460,18 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "mixed3",
     invariants: ["I1", "I3", "I12"],
+  },
+  "one-extends": {
+    mistake: "an extend succeeds with a single node",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: "const extended = extensions >= quorum;",
+        replace: "const extended = extensions > 0;",
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I17"],
   },
   M11: {
     mistake: "each node counts by itself, and the fence is the largest count",
@@ -537,6 +633,24 @@ const mutants: Readonly<Record<string, Mutant>> = {
     ],
     profile: "late3",
     invariants: ["I10"],
+  },
+  "beyond-reach": {
+    mistake: "a fence that is too far ahead to be reached is raised all the same",
+    patches: [{ file: "src/quorum.ts", find: "isFar(counter) ? 0 : counter + 1", replace: "counter + 1" }],
+    profile: "skewed3",
+    invariants: ["I4"],
+  },
+  "silent-nodes-hold": {
+    mistake: "silent nodes are taken for ones where another holds",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: 'if (tooMany(({ reply }) => !reply || reply.type === "quarantined")) {',
+        replace: 'if (tooMany(({ reply }) => reply?.type === "quarantined")) {',
+      },
+    ],
+    profile: "mixed3",
+    invariants: ["I18"],
   },
   "no-fence-check": {
     mistake: "a commit needs its token only, which a late copy of its election can make win again",

@@ -13,7 +13,8 @@
  *   I10  work gets done                                        I11  a call costs the requests that it should
  *   I12  a deadline only moves by a definite reply             I13  the signal of a lease that is over has aborted
  *   I14  a release tells what has become of the lease          I15  nothing is held after its release
- *   I16  every call ends, and in time
+ *   I16  every call ends, and in time                          I17  an extend that succeeded is kept by a quorum
+ *   I18  who is told that another holds it was told so by a node
  *
  * I3 and I6 to I8 look into the nodes: they find a mistake long before it shows.
  */
@@ -54,6 +55,10 @@ export interface Held {
   isReleased: boolean;
   /** It was held when its release was first called. */
   wasHeld: boolean;
+  /** The longest lease that was asked for. */
+  mostMs: number;
+  /** Nodes that have told its process that they do not keep it. */
+  readonly deniedBy: Set<SimNode>;
 }
 
 /** One request to release, and what it did on its node. */
@@ -96,6 +101,10 @@ export class LockChecker implements Witness {
   readonly #doneAt = new Map<string, number>();
   readonly #standing = new Map<SimNode, Standing>();
   readonly #outcomes: { readonly held: Held; readonly outcome: ReleaseOutcome }[] = [];
+  /** When a node last refused a process. */
+  readonly #refusedAt = new Map<Process, number>();
+  /** Acquires that have found another's token, or none that they could have, on their node. */
+  readonly #refused = new WeakSet<Message>();
   #before: { holder: string | undefined; expiresAt: number; leftMs: number } | undefined;
   #highestActed = 0;
   progress = 0;
@@ -113,7 +122,7 @@ export class LockChecker implements Witness {
   }
 
   /** An acquire has returned a lease. */
-  acquired(lease: Lease, process: Process, calledAt: number): Held {
+  acquired(lease: Lease, process: Process, calledAt: number, leaseMs: number): Held {
     const { fence, token } = lease;
     this.progress += 1;
     // Every earlier holder is over by now, so its fence is lower; without exclusion only that of who was over before
@@ -137,6 +146,8 @@ export class LockChecker implements Witness {
       mayEnd: false,
       isReleased: false,
       wasHeld: false,
+      mostMs: leaseMs,
+      deniedBy: new Set(),
     };
     this.#byToken.set(token, held);
     return held;
@@ -153,12 +164,36 @@ export class LockChecker implements Witness {
       if (!held.isReleased && !lease.signal.aborted) this.#report("I13", `${process.name} is over, its signal is not`);
       return 0;
     }
+    if (remainingMs > held.mostMs) {
+      this.#report("I7", `${process.name} believes for ${remainingMs} ms, and has asked for ${held.mostMs}`);
+    }
+    if (held.deniedBy.size > this.#nodes.length - this.#promises.quorum) {
+      this.#report("I13", `${process.name} goes on, though ${held.deniedBy.size} nodes have denied its lease`);
+    }
     if (held.isReleased) this.#report("I15", `${process.name} has released, and still has ${remainingMs} ms`);
     const trustedMs = remainingMs / process.rate;
     held.trustedUntil = now + trustedMs;
     if (this.#promises.exclusion) this.#isKept(held, trustedMs);
     this.#excludes(held);
     return remainingMs;
+  }
+
+  /** A holder is about to extend. Returns what checks that a quorum has done so. */
+  extending(held: Held, leaseMs: number): () => void {
+    const calledAt = this.#timeline.now;
+    held.mostMs = Math.max(held.mostMs, leaseMs);
+    return () => {
+      const leastMs = leaseMs / 1.005 - (this.#timeline.now - calledAt);
+      const keptMs = this.#keptMs(held.lease);
+      if (this.#promises.exclusion && keptMs < leastMs)
+        this.#report("I17", `${held.process.name} was extended, and a quorum keeps ${keptMs.toFixed(1)} ms`);
+    };
+  }
+
+  /** A call that was made then was refused, as another holds the lock. */
+  refused(process: Process, calledAt: number): void {
+    const refusedAt = this.#refusedAt.get(process) ?? -Infinity;
+    if (refusedAt < calledAt) this.#report("I18", `${process.name} was told that another holds it, by no node`);
   }
 
   /** A holder is about to let go. Returns what checks the outcome. */
@@ -185,13 +220,19 @@ export class LockChecker implements Witness {
       if (orphan !== undefined)
         this.#report("I9", `${short(orphan)} was granted on ${node.label}, and nobody has let go`);
     }
+    for (const { lease, signal, process, wasHeld } of this.#byToken.values()) {
+      const isOver = lease.remaining() === 0;
+      if (wasHeld && (!isOver || signal.aborted))
+        this.#report("I15", `${process.name} let go in time, and was told so`);
+    }
     for (const { held, outcome } of this.#outcomes) {
       const releases = this.#releases.get(held.lease.token) ?? [];
       const deletions = new Set(releases.filter(({ deleted }) => deleted).map(({ message }) => message.node));
-      // Where one request ran twice below the client, its reply may be that of the second.
-      const clean = releases.filter(
-        ({ deleted, runs, message }) => deleted && runs === 1 && message.state === "definite",
-      );
+      // Where one request ran twice below the client, its reply may be that of the second. Silence is made up for by the
+      // answer to a later try, whatever it is.
+      const isAnswered = ({ node, sentAt }: Message): boolean =>
+        releases.some(({ message: m }) => m.node === node && m.sentAt >= sentAt && m.state === "definite");
+      const clean = releases.filter(({ deleted, runs, message }) => deleted && runs === 1 && isAnswered(message));
       const unanswered = releases.some(({ message }) => message.state !== "definite");
       const told = `${held.process.name} was told "${outcome}" where ${deletions.size} nodes had deleted its token`;
       if (outcome === "released" && deletions.size < quorum && !unanswered) this.#report("I14", told);
@@ -212,6 +253,8 @@ export class LockChecker implements Witness {
     const releases = this.#releases.get(call.token) ?? [];
     if (call.verb === "acquire") {
       this.#acquires.set(call.token, [...(this.#acquires.get(call.token) ?? []), message]);
+      const [, , proposal = 1] = call.args;
+      if (!Number.isSafeInteger(Number(proposal))) this.#report("I4", `${message.process.name} proposes ${proposal}`);
     }
     if (call.verb === "release") {
       const isUncertain = this.#isUncertain(call.token, node);
@@ -238,6 +281,7 @@ export class LockChecker implements Witness {
     const { holder: was, expiresAt: until, leftMs } = this.#before;
     const is = node.holder(key);
     this.#stands(node, is, key);
+    if (verb === "acquire" && is !== token) this.#refused.add(message);
     const told = (what: string): string => `${what} on ${node.label}, by ${verb} of ${short(token)}`;
     if (is !== undefined && is === was) {
       if (node.expiresAt(key) < until) this.#report("I7", told("a lease was shortened"));
@@ -285,10 +329,17 @@ export class LockChecker implements Witness {
     if (release.isUncertain && !node.isFull) closed.add(token);
   }
 
-  answered({ call, process }: Message, reply: Reply): void {
-    if (call.verb !== "extend" || !Array.isArray(reply) || reply[0] === 1) return;
+  answered(message: Message, reply: Reply): void {
+    const { call, process, node } = message;
+    if (!Array.isArray(reply) || reply[0] === 1) return;
+    if (call.verb === "acquire") {
+      this.#refusedAt.set(process, this.#timeline.now);
+      if (!this.#refused.has(message)) this.#report("I18", `${process.name} was refused what it has`);
+    }
     const held = this.#byToken.get(call.token);
-    if (held?.process === process) held.mayEnd = true;
+    if (call.verb !== "extend" || held?.process !== process) return;
+    held.mayEnd = true;
+    held.deniedBy.add(node);
   }
 
   /** A node has lost its data, and with it what it had closed. */
@@ -311,11 +362,16 @@ export class LockChecker implements Witness {
 
   /** I3: a quorum keeps the lease for as long as its holder believes. */
   #isKept({ lease, process }: Held, trustedMs: number): void {
-    const kept = this.#nodes.map((node) => (node.holder(lease.key) === lease.token ? node.leftMs(lease.key) : 0));
-    const { quorum, fickleNodes } = this.#promises;
-    const left = kept.sort((a, b) => b - a)[quorum - fickleNodes - 1] ?? Infinity; // none where any node may forget
+    const left = this.#keptMs(lease);
     if (left >= trustedMs) return;
     this.#report("I3", `${process.name} trusts in ${trustedMs.toFixed(1)} ms, a quorum keeps ${left.toFixed(1)}`);
+  }
+
+  /** How long a quorum keeps a lease, less what may be lost of it; for ever where any node may forget. */
+  #keptMs({ key, token }: Lease): number {
+    const kept = this.#nodes.map((node) => (node.holder(key) === token ? node.leftMs(key) : 0));
+    const { quorum, fickleNodes } = this.#promises;
+    return kept.sort((a, b) => b - a)[quorum - fickleNodes - 1] ?? Infinity;
   }
 
   /** I1: nobody else believes; I2: nobody acts after a later holder has. */

@@ -1,6 +1,5 @@
 /** What the processes do with a lock. Every choice hangs on the process and on which of its cycles it is. */
 import { isLockError } from "../../src/errors.ts";
-import type { Lease } from "../../src/lease.ts";
 import type { Lock } from "../../src/lock-methods.ts";
 import type { Fate } from "./fate.ts";
 import type { FencedResource } from "./fenced-resource.ts";
@@ -79,8 +78,18 @@ export class Worker {
       case "abort": {
         const caller = new AbortController();
         const afterMs = this.#draw("abort", 0, 1.2 * profile.waitMs);
-        void this.#process.sleep(afterMs).then(() => caller.abort(new Error("the caller has gone")));
-        return this.#holdAndRelease(await this.#acquire(caller.signal), false);
+        let goneAt: number | undefined;
+        void this.#process.sleep(afterMs).then(() => {
+          goneAt = this.#awakeMs();
+          caller.abort(new Error("the caller has gone"));
+        });
+        const acquiring = this.#acquire(caller.signal).finally(() => {
+          const ms = this.#awakeMs() - (goneAt ?? Infinity);
+          // It waits for its roll-back, and that no longer than for one answer.
+          const mostMs = 1.01 * Math.max(250, profile.leaseMs / 4) + 1;
+          if (ms > mostMs) this.#world.report("I16", `an aborted acquire took ${ms.toFixed(0)} ms more`);
+        });
+        return this.#holdAndRelease(await acquiring, false);
       }
       case "abandon": {
         const held = await this.#acquire();
@@ -98,17 +107,22 @@ export class Worker {
   }
 
   async #acquire(signal?: AbortSignal): Promise<Held> {
-    const { checker, timeline } = this.#world;
+    const { checker, profile, timeline } = this.#world;
     const calledAt = timeline.now;
-    const lease = await this.#timely(this.#lock.acquire("job", signal ? { signal } : {}));
-    return checker.acquired(lease, this.#process, calledAt);
+    const lease = await this.#timely(this.#lock.acquire("job", signal ? { signal } : {})).catch((error: unknown) => {
+      if (isLockError(error, "contended") || isLockError(error, "timeout")) checker.refused(this.#process, calledAt);
+      throw error;
+    });
+    return checker.acquired(lease, this.#process, calledAt, profile.leaseMs);
   }
 
   async #try(): Promise<Held | undefined> {
-    const { checker, timeline } = this.#world;
+    const { checker, profile, timeline } = this.#world;
     const calledAt = timeline.now;
     const lease = await this.#lock.tryAcquire("job");
-    return lease === null ? undefined : checker.acquired(lease, this.#process, calledAt);
+    if (lease !== null) return checker.acquired(lease, this.#process, calledAt, profile.leaseMs);
+    checker.refused(this.#process, calledAt);
+    return undefined;
   }
 
   /** Acts for a while, as long as it may. */
@@ -159,7 +173,7 @@ export class Worker {
     for (let time = 0; time < times; time += 1) {
       await this.#act(held, this.#draw(`hold ${time}`, 0, 0.6 * profile.leaseMs));
       const leaseMs = Math.round(profile.leaseMs * this.#draw(`lease ${time}`, 0.3, 1.5));
-      const extending = this.#extend(held.lease, leaseMs);
+      const extending = this.#extend(held, leaseMs);
       if (this.#draw(`wait ${time}`, 0, 1) < 0.5) await extending;
     }
     await this.#holdAndRelease(held, false);
@@ -174,13 +188,15 @@ export class Worker {
     );
     for (const ms of pauses) {
       await this.#process.sleep(ms);
-      await this.#extend(held.lease, leaseMs);
+      await this.#extend(held, leaseMs);
     }
   }
 
-  async #extend(lease: Lease, leaseMs: number): Promise<void> {
+  async #extend(held: Held, leaseMs: number): Promise<void> {
+    const check = this.#world.checker.extending(held, leaseMs);
     try {
-      await lease.extend(leaseMs);
+      await held.lease.extend(leaseMs);
+      check();
     } catch (error) {
       this.#expect(error, "lost", "unavailable", "config");
     }
@@ -195,7 +211,7 @@ export class Worker {
     let held: Held | undefined;
     let over = false;
     const running = this.#lock.withLock("job", maxHoldMs === undefined ? {} : { maxHoldMs }, async (lease) => {
-      held = checker.acquired(lease, this.#process, calledAt);
+      held = checker.acquired(lease, this.#process, calledAt, profile.leaseMs);
       held.mayEnd = maxHoldMs !== undefined;
       const until = timeline.now + forMs;
       while (!over && this.#look(held) && timeline.now < until) await this.#process.sleep(profile.lookMs);
@@ -224,16 +240,19 @@ export class Worker {
 
   /** I16: a call to acquire ends soon after its time is up, whatever the network does. */
   async #timely<T>(call: Promise<T>): Promise<T> {
-    const { profile, report, timeline } = this.#world;
-    const awakeMs = (): number => timeline.now - this.#process.frozenMs;
-    const startedAt = awakeMs();
+    const { profile, report } = this.#world;
+    const startedAt = this.#awakeMs();
     try {
       return await call;
     } finally {
-      const ms = awakeMs() - startedAt;
+      const ms = this.#awakeMs() - startedAt;
       const mostMs = profile.waitMs + 3 * Math.max(250, profile.leaseMs);
       if (ms > mostMs) report("I16", `an acquire of ${this.#process.name} took ${ms.toFixed(0)} ms`);
     }
+  }
+
+  #awakeMs(): number {
+    return this.#world.timeline.now - this.#process.frozenMs;
   }
 
   #counts(what: string, before: number, wanted: number | undefined): void {
