@@ -153,6 +153,18 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed",
     invariants: ["I1", "I3", "I4"],
   },
+  "wall-alone": {
+    mistake: "elapsed time is what the wall clock says",
+    patches: [
+      {
+        file: "src/clock.ts",
+        find: "Math.max(now.monotonic - since.monotonic, now.wall - since.wall)",
+        replace: "now.wall - since.wall",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I1", "I3", "I13"],
+  },
   M15: {
     mistake: "silence is taken for success",
     patches: [
@@ -425,6 +437,18 @@ const mutants: Readonly<Record<string, Mutant>> = {
         file: "src/node.ts",
         find: "const stopListening = onAbort(signal,",
         replace: "const stopListening = onAbort(undefined,",
+      },
+    ],
+    profile: "mixed",
+    invariants: ["I16"],
+  },
+  "trusts-clients": {
+    mistake: "a client is left to end its waiting by itself when its time is up",
+    patches: [
+      {
+        file: "src/node.ts",
+        find: "await untilAborted(runScript(node.client, question, send), timeUp.signal)",
+        replace: "await runScript(node.client, question, send)",
       },
     ],
     profile: "mixed",

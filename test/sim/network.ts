@@ -97,15 +97,19 @@ export class Network {
           let leave = (): void => {};
           const settle = (said: Said): void => {
             leave();
-            if (message.state !== "open") return;
-            message.state = said.definite ? "definite" : "unknown";
-            signal?.removeEventListener("abort", onAbort);
-            const { reply, error } = said;
+            const { reply, error, definite } = said;
             if (reply === undefined) reject(error);
             else resolve(reply);
-            if (said.definite && reply !== undefined) this.witness.answered?.(message, reply);
+            if (message.state !== "open") return;
+            message.state = definite ? "definite" : "unknown";
+            signal?.removeEventListener("abort", onAbort);
+            if (definite && reply !== undefined) this.witness.answered?.(message, reply);
           };
           const onAbort = (): void => {
+            if (process.isDeaf) {
+              message.state = "unknown";
+              return;
+            }
             // An SDK that makes a reply of the abort's reason, as @upstash/redis does with a signal of its own.
             const fabricates = this.#fate.fault(`fabricate ${name}`, this.#settings.faults.fabricate);
             if (fabricates) settle({ reply: this.#fate.pick(`fabricate what ${name}`, fabrications) });

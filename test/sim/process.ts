@@ -25,6 +25,8 @@ export class Process {
   readonly name: string;
   readonly rate: number;
   readonly isWorker: boolean;
+  /** Its clients do not heed a signal, as those of a plain socket: they bring the reply whenever it comes. */
+  readonly isDeaf: boolean;
   readonly environment: Environment;
   readonly clock: Clock;
   cycle = 0;
@@ -47,6 +49,7 @@ export class Process {
     this.name = name;
     this.rate = rate;
     this.isWorker = isWorker;
+    this.isDeaf = !isWorker && fate.chance(`deaf ${name}`) < 0.3;
     this.#timeline = timeline;
     this.#wallOffMs = epochMs + skewMs;
     this.clock = { now: () => this.#now(), after: (ms, _, callback) => this.#after(ms, callback) };

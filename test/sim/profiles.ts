@@ -70,7 +70,7 @@ export type Profile = LockProfile | CacheProfile;
 export interface Trouble {
   /** A process is frozen for 0.2 to 2.7 s. Of half of them the monotonic clock stops meanwhile. */
   readonly freezeEveryMs: number;
-  /** The wall clock of one of the other half is set by up to a minute. */
+  /** The wall clock of one of the other half is set by up to a minute, and as a rule by little. */
   readonly clientStepEveryMs: number;
   /** A process and a node neither reach nor hear each other for up to 4 s. */
   readonly cutOffEveryMs: number;

@@ -26,7 +26,7 @@ export function makeTrouble(stage: Stage, trouble: Trouble): void {
       process.freeze(fate.uniform(`${what} ms`, 200, 2_700), isSleeper);
     });
     often(stage, `step ${process.name}`, isSleeper ? 0 : trouble.clientStepEveryMs, (what) => {
-      process.step(fate.uniform(`${what} ms`, -60_000, 60_000));
+      process.step(60_000 * fate.uniform(`${what} ms`, -1, 1) ** 5); // many by less than a lease
     });
     for (const node of nodes) {
       often(stage, `cut off ${process.name} from ${node.label}`, trouble.cutOffEveryMs, (what) => {
