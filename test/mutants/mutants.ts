@@ -313,7 +313,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   "longer-than-asked": {
     mistake: "a server whose clock was set back is believed when it says more than was asked for",
-    patches: [{ file: "src/holding.ts", find: "Math.min(leftAtReply, leaseMs)", replace: "leftAtReply" }],
+    patches: [{ file: "src/holding.ts", find: "Math.min(remainingMs, leaseMs)", replace: "remainingMs" }],
     profile: "steps",
     invariants: ["I7"],
   },
@@ -585,6 +585,31 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "quarantine3",
+    invariants: ["I1", "I2", "I14"],
+  },
+  "own-quarantine": {
+    mistake: "a node that was just started grants after the lease that is asked for, not after the longest",
+    patches: [
+      {
+        file: "src/quorum.ts",
+        find: "Math.ceil(longestMs * (1 + driftFactor))",
+        replace: "Math.ceil(leaseMs * (1 + driftFactor))",
+      },
+    ],
+    profile: "snapshot3",
+    invariants: ["I1", "I2", "I14"],
+  },
+  "trusts-snapshots": {
+    mistake: "a node that was just started grants at once where it remembers a fence",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "leastUptimeMs !== undefined && quarantineMs > 0",
+        replace: "leastUptimeMs !== undefined && quarantineMs > 0 && counter === 0",
+      },
+      { file: "src/scripts/propose.ts", find: "if left > 0 then", replace: "if left > 0 and c == 0 then" },
+    ],
+    profile: "snapshot3",
     invariants: ["I1", "I2", "I14"],
   },
   "no-floor": {

@@ -170,9 +170,10 @@ export class Worker {
   async #extendAndRelease(held: Held): Promise<void> {
     const { profile } = this.#world;
     const times = Math.floor(this.#draw("extends", 1, 5));
+    const longestMs = profile.quarantineMs ?? 1.5 * profile.leaseMs;
     for (let time = 0; time < times; time += 1) {
       await this.#act(held, this.#draw(`hold ${time}`, 0, 0.6 * profile.leaseMs));
-      const leaseMs = Math.round(profile.leaseMs * this.#draw(`lease ${time}`, 0.3, 1.5));
+      const leaseMs = Math.round(this.#draw(`lease ${time}`, 0.3 * profile.leaseMs, longestMs));
       const extending = this.#extend(held, leaseMs);
       if (this.#draw(`wait ${time}`, 0, 1) < 0.5) await extending;
     }

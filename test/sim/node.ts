@@ -11,8 +11,28 @@ export const anotherType = "another type";
 /** Out of memory: writes are refused, deletions are not. What a script wraps in `pcall` is skipped. */
 class FullKeyspace extends Keyspace {
   isFull = false;
+  /** The strings that were last saved, and when each expires. */
+  readonly #saved = new Map<string, readonly [value: string, expiresAt: number]>();
+  readonly #keys = new Set<string>();
+
+  save(): void {
+    this.#saved.clear();
+    for (const key of this.#keys) {
+      const value = this.peek(key);
+      if (value !== null) this.#saved.set(key, [value, this.nowMs + this.pttl(key)]);
+    }
+  }
+
+  /** Forgets what has not been saved. */
+  restore(): void {
+    this.clear();
+    for (const [key, [value, expiresAt]] of this.#saved) {
+      if (expiresAt > this.nowMs) super.set(key, value, expiresAt - this.nowMs);
+    }
+  }
 
   override set(...args: Parameters<Keyspace["set"]>): void {
+    this.#keys.add(args[0]);
     if (!this.isFull) super.set(...args);
     else if (!args[0].includes(":void:")) throw new ReplyError("OOM command not allowed when used memory is full");
   }
@@ -75,7 +95,12 @@ export class SimNode {
     this.isDown = false;
     // Redis takes its uptime from two whole seconds, so it may tell one that is longer by almost another.
     this.#redis.startedUs = 1e6 * Math.floor(this.#look().nowUs / 1e6);
-    if (forgets) this.#redis.clear();
+    if (forgets) this.#redis.restore();
+  }
+
+  /** Takes a snapshot, which is all that a restart may not forget. */
+  save(): void {
+    this.#look().save();
   }
 
   set isFull(isFull: boolean) {

@@ -83,8 +83,9 @@ export interface Trouble {
   readonly powerCutEveryMs: number;
   /** How long a node is away. */
   readonly restartMs: readonly [least: number, most: number];
-  /** A restart loses all data. */
+  /** A restart loses all data, or comes back with the last snapshot. */
   readonly forgets: boolean;
+  readonly snapshotEveryMs: number;
   /** A node is full for up to a second, and refuses to write. */
   readonly fullEveryMs: number;
   /** Somebody else puts a list where the lock's key is, and takes it away within a second. */
@@ -127,6 +128,7 @@ const calm: Trouble = {
   powerCutEveryMs: 0,
   restartMs: [10, 1_500],
   forgets: false,
+  snapshotEveryMs: 0,
   fullEveryMs: 0,
   intruderEveryMs: 0,
 };
@@ -442,6 +444,32 @@ const profiles: Readonly<Record<string, Profile>> = {
     network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.1, "drop reply": 0.03, duplicate: 0.06 } },
     trouble: { ...calm, restartEveryMs: 10_000, powerCutEveryMs: 6_000, restartMs: [10, 50], forgets: true },
     exclusion: true,
+  },
+  /**
+   * Nodes come back with an old snapshot: with a counter, but without the latest lease, or with one that has been extended
+   * since. Leases are shorter than the longest that nodes wait for.
+   */
+  snapshot3: {
+    ...mixed,
+    nodes: 3,
+    leaseMs: 980,
+    quarantineMs: 2_980,
+    holdMs: [0, 2_980],
+    cycles: [
+      ["hold", 1],
+      ["extend", 3],
+      ["task", 1],
+    ],
+    usualProgress: 8.95,
+    network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.06, "drop reply": 0.03, duplicate: 0.3 } },
+    trouble: {
+      ...calm,
+      freezeEveryMs: 6_000,
+      powerCutEveryMs: 8_000,
+      restartMs: [10, 50],
+      forgets: true,
+      snapshotEveryMs: 400,
+    },
   },
   /** A quorum of four makes up for one of five nodes that forgets, and whose clock is stepped. */
   fickle5: {

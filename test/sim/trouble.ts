@@ -50,6 +50,7 @@ export function makeTrouble(stage: Stage, trouble: Trouble): void {
     };
     often(stage, `restart ${node.label}`, trouble.restartEveryMs, restart);
     often(stage, "power cut", trouble.powerCutEveryMs, (what) => restart(`${what} ${node.label}`));
+    often(stage, `snapshot ${node.label}`, trouble.snapshotEveryMs, () => node.save());
     often(stage, `full ${node.label}`, trouble.fullEveryMs, (what) => {
       node.isFull = true;
       timeline.after(fate.uniform(`${what} ms`, 100, 1_000), () => {
