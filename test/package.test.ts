@@ -2,11 +2,12 @@
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join, posix } from "node:path";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import manifest from "../package.json" with { type: "json" };
+import { nodesOnPath } from "./support/nodes-on-path.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const modules = join(root, "node_modules");
@@ -171,7 +172,6 @@ describe("K04 the declarations compile for a strict consumer without skipLibChec
   );
 });
 
-// Node 20 is the oldest promised; where npm itself runs on it, as in CI, it is on the path behind the one for development.
 const nodes = await nodesOnPath();
 
 describe.each(nodes)("K05 on Node $version with no peer installed", ({ path }) => {
@@ -287,17 +287,4 @@ async function projectWith(name: string, peers: readonly string[]): Promise<stri
   await cp(project, path, { recursive: true });
   for (const peer of peers) await cp(join(modules, peer), join(path, "node_modules", peer), { recursive: true });
   return path;
-}
-
-async function nodesOnPath(): Promise<{ path: string; version: string }[]> {
-  const found = new Map<string, string>();
-  for (const part of (process.env.PATH ?? "").split(delimiter)) {
-    const path = join(part, "node");
-    const version = await run(path, ["--version"]).then(
-      ({ stdout }) => stdout.trim().slice(1),
-      () => undefined,
-    );
-    if (version !== undefined && !found.has(version)) found.set(version, path);
-  }
-  return [...found].map(([version, path]) => ({ version, path }));
 }

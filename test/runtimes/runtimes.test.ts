@@ -5,9 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { node22 } from "../support/node-22.ts";
+import { nodesOnPath } from "../support/nodes-on-path.ts";
 import { projectWithPackage } from "../support/package.ts";
 import { describeRedis, type RunningRestServer, startRestRedis } from "../support/redis.ts";
 import { expected } from "./scenario.ts";
@@ -22,10 +24,14 @@ function run(program: string, args: readonly string[], cwd: string): Promise<{ s
 }
 
 const older = await node22();
+const both = ["the sources", "the built package"];
+/** It takes no types, and so no sources. */
+const oldest = (await nodesOnPath()).find(({ version }) => version.startsWith("20."));
 /** What runs the scenario, and with which flags. Deno may reach the one host only: no files, no environment. */
-const runtimes: readonly { name: string; program: string; flags: readonly string[] }[] = [
+const runtimes: readonly { name: string; program: string; flags: readonly string[]; flavours?: string[] }[] = [
   { name: "Node", program: process.execPath, flags: [] },
   ...("path" in older ? [{ name: "Node", program: older.path, flags: [] }] : []),
+  ...(oldest ? [{ name: "Node", program: oldest.path, flags: [], flavours: both.slice(1) }] : []),
   { name: "Deno", program: bin("deno"), flags: ["run", "--no-lock", "--no-prompt", "--allow-net=127.0.0.1"] },
   { name: "Bun", program: bin("bun"), flags: [] },
 ];
@@ -48,7 +54,8 @@ describeRedis("a lock and a cache over REST", () => {
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), "leasehold-runtimes-"));
     await projectWithPackage(project);
-    for (const file of ["main.ts", "scenario.ts"]) await cp(join(root, "test/runtimes", file), join(project, file));
+    const entryPoints = [join(root, "test/runtimes/main.ts")];
+    await build({ entryPoints, bundle: true, packages: "external", format: "esm", outfile: join(project, "main.js") });
     for (let count = 0; count < 3; count += 1) servers.push(await startRestRedis());
   }, 60_000);
   afterAll(async () => {
@@ -56,12 +63,12 @@ describeRedis("a lock and a cache over REST", () => {
     await rm(project, { recursive: true, force: true });
   });
 
-  describe.each(versioned)("on $title", ({ title, program, flags }) => {
-    test.each(["the sources", "the built package"])(
+  describe.each(versioned)("on $title", ({ title, program, flags, flavours = both }) => {
+    test.each(flavours)(
       "%s keep their word, and keep no process alive",
       async (flavour) => {
         const [cwd, more, main] =
-          flavour === "the sources" ? [root, [fromSource], "test/runtimes/main.ts"] : [project, [], "main.ts"];
+          flavour === "the sources" ? [root, [fromSource], "test/runtimes/main.ts"] : [project, [], "main.js"];
         const stage = [String(servers[0]?.token), `${title} ${flavour}`, ...servers.map(({ url }) => url)];
         const { stdout, stderr } = await run(program, [...flags, ...more, main, ...stage], cwd);
         expect(JSON.parse(stdout)).toEqual(expected);
