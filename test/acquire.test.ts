@@ -74,6 +74,17 @@ describe("acquire() whose request or reply is lost", () => {
     expect(clock.pending).toEqual([]);
   });
 
+  test("its tries come in growing pauses", async () => {
+    const sentAt: number[] = [];
+    const { lock, clock } = oneRedis({ waitMs: 0 }, (command) => {
+      if (verbOf(command) === "release") sentAt.push(clock.monotonic);
+      return { fail: reset() };
+    });
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    await clock.advance(60_000);
+    expect(sentAt.map((at) => at - 1_000)).toEqual([0, 100, 300]);
+  });
+
   test("waitUntil receives the roll-back, which then holds nobody up", async () => {
     const work: Promise<unknown>[] = [];
     const waitUntil = (promise: Promise<unknown>): void => void work.push(promise);

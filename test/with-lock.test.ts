@@ -185,6 +185,14 @@ describe("withLock() that loses the lock", () => {
 });
 
 describe("maxHoldMs", () => {
+  test("keeps no process alive", async () => {
+    const { lock, clock } = oneRedis();
+    const running = lock.withLock("job", { maxHoldMs: 60_000 }, () => lasting(clock, 5));
+    await settle();
+    expect(clock.pending.filter(({ keepsAlive }) => keepsAlive)).toEqual([{ inMs: 5, keepsAlive: true }]);
+    await clock.until(running);
+  });
+
   test("says nothing of a task that has let go by itself", async () => {
     const { lock, clock, events } = oneRedis();
     const running = lock.withLock("job", { maxHoldMs: 5_000 }, async (lease) => {
