@@ -80,9 +80,11 @@ describe("27: a codec", () => {
       encode: (value) => pass(10).then(() => JSON.stringify(value)),
       decode: (text) => pass(10).then(() => JSON.parse(text)),
     };
-    const { cache } = process({ options: { codec: slow } });
-    expect(await clock.until(cache.get("k", fresh, () => [1]))).toEqual([1]);
-    expect(await clock.until(cache.get("k", fresh, none))).toEqual([1]);
+    for (const codec of [slow, deflated(slow)]) {
+      const { cache } = process({ options: { codec } });
+      expect(await clock.until(cache.get("k", fresh, () => [1]))).toEqual([1]);
+      expect(await clock.until(cache.get("k", fresh, none))).toEqual([1]);
+    }
   });
 
   test.each(refused)("of %s refuses what it has no form for, without showing it", async (_, codec, value) => {
