@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import type { LeaseholdEvent, Observer } from "../src/events.ts";
-import { lasting, type OneRedis, oneRedis } from "./support/one-redis.ts";
+import { type OneRedis, oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
+import { lasting } from "./support/virtual-clock.ts";
 
 /** What all events have in common. */
 function expectWellFormed(events: readonly LeaseholdEvent[], name: string): void {

@@ -8,9 +8,9 @@ import type { Lock } from "../src/lock-methods.ts";
 import { createRedlock } from "../src/redlock.ts";
 import { key, proposalOf, tokenOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
-import { lasting, shortened } from "./support/one-redis.ts";
+import { shortened } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
-import { offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
+import { lasting, offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const lost = { lose: "request" } as const;
 const down = { fail: new Error("ECONNREFUSED") };

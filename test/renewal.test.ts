@@ -4,9 +4,9 @@ import { ReplyError } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
 import type { Lease } from "../src/lease.ts";
 import { createLock } from "../src/lock.ts";
-import { lasting, type OneRedis, oneRedis, verbOf } from "./support/one-redis.ts";
+import { type OneRedis, oneRedis, verbOf } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
-import { seededRandom, virtualEnvironment } from "./support/virtual-clock.ts";
+import { lasting, seededRandom, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";
 const types = ({ events }: OneRedis): string[] => events.map(({ type }) => type);

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import type { Lease } from "../src/lease.ts";
 import type { Task } from "../src/with-lock.ts";
-import { countingSignal, forever, lasting, oneRedis } from "./support/one-redis.ts";
+import { countingSignal, oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
-import { settle } from "./support/virtual-clock.ts";
+import { forever, lasting, settle } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";
 const boom = new Error("boom");

@@ -1,23 +1,14 @@
 /** Values that are no longer fresh: who gets them, for how long, and what a soft invalidation leaves. */
 import { describe, expect, test } from "vitest";
 import { lockError } from "../support/rejection.ts";
-import { type World, world } from "./world.ts";
+import { forever } from "../support/virtual-clock.ts";
+import { aged, world } from "./world.ts";
 
 const second = 1_000;
 const minute = 60 * second;
 const stale = { freshMs: second, staleMs: minute };
 const rescue = { freshMs: second, errorMs: minute };
 const keeps = { waitUntil: () => {} };
-
-/** A world in which "old" is stored and no longer fresh. */
-async function aged(options: typeof stale | typeof rescue): Promise<World> {
-  const here = world();
-  await here.process().cache.set("k", "old", options);
-  await here.clock.advance(2 * second);
-  return here;
-}
-
-const hang = (): Promise<never> => new Promise(() => {});
 const broken = (): Promise<never> => Promise.reject(new Error("no"));
 
 describe("within staleMs", () => {
@@ -64,11 +55,11 @@ describe("within staleMs", () => {
     const strict = { freshMs: stale.freshMs };
     const built = a.cache.get("k", strict, slow(3_000, "new"));
     await clock.advance(50);
-    const waited = b.cache.get("k", strict, hang);
+    const waited = b.cache.get("k", strict, forever);
     await clock.advance(50);
     for (const { cache } of [a, b]) {
       const started = clock.monotonic;
-      const read = cache.getEntry("k", { ...stale, waitMs: 0 }, hang);
+      const read = cache.getEntry("k", { ...stale, waitMs: 0 }, forever);
       expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale", requests: 1 });
       expect(clock.monotonic).toBe(started);
     }

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { BuildContext } from "../../src/cache/reader.ts";
 import { lockError } from "../support/rejection.ts";
+import { forever } from "../support/virtual-clock.ts";
 import { world } from "./world.ts";
 
 const second = 1_000;
@@ -117,7 +118,6 @@ test("32: a build that hangs has failed at maxHoldMs: it is told so, and others 
 });
 
 test("maxHoldMs is 60 s, 25 s with waitUntil, and never less than a lease", async () => {
-  const hang = (): Promise<never> => new Promise(() => {});
   const cases = [
     [{}, 60],
     [{ waitUntil: () => {} }, 25],
@@ -126,7 +126,7 @@ test("maxHoldMs is 60 s, 25 s with waitUntil, and never less than a lease", asyn
   ] as const;
   for (const [more, seconds] of cases) {
     const { clock, process } = world();
-    await lockError(clock.until(process().cache.get("k", { ...options, ...more }, hang)), "build-failed");
+    await lockError(clock.until(process().cache.get("k", { ...options, ...more }, forever)), "build-failed");
     expect(clock.monotonic).toBe(1_000 + seconds * second);
   }
 });

@@ -1,26 +1,18 @@
 /** Builds that are slow, and builds that never end. */
 import { describe, expect, test } from "vitest";
 import { lockError } from "../support/rejection.ts";
-import { type World, world } from "./world.ts";
+import { forever } from "../support/virtual-clock.ts";
+import { aged, world } from "./world.ts";
 
 const second = 1_000;
 const minute = 60 * second;
 const rescue = { freshMs: second, errorMs: minute };
-const hang = (): Promise<never> => new Promise(() => {});
-
-/** A world in which "old" is stored and no longer fresh. */
-async function aged(): Promise<World> {
-  const here = world();
-  await here.process().cache.set("k", "old", rescue);
-  await here.clock.advance(2 * second);
-  return here;
-}
 
 describe("softTimeoutMs", () => {
   const options = { ...rescue, softTimeoutMs: 200 };
 
   test("gives the old value to those who take it when a build is slow, and lets waitUntil keep the build", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const work: Promise<unknown>[] = [];
     const { cache, verbs } = process({ options: { waitUntil: (promise) => void work.push(promise) } });
     const started = clock.monotonic;
@@ -29,11 +21,11 @@ describe("softTimeoutMs", () => {
     expect(clock.monotonic - started).toBe(200);
     await clock.until(Promise.all(work));
     expect(verbs()).toEqual(["elect", "elect", "commit"]);
-    expect(await cache.get("k", options, hang)).toBe("new");
+    expect(await cache.get("k", options, forever)).toBe("new");
   });
 
   test("gives it to whoever waits for the build, in whatever process, as long after their own call", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const here = process();
     const build = slow(5 * second, "new");
     const started = clock.monotonic;
@@ -62,7 +54,7 @@ describe("softTimeoutMs", () => {
   });
 
   test("gives nobody what was invalidated meanwhile", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const { cache } = process();
     const read = cache.getEntry("k", options, slow(second, "new"));
     await clock.advance(100);
@@ -72,7 +64,7 @@ describe("softTimeoutMs", () => {
   });
 
   test("leaves those who wait where Redis does not answer", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const { cache } = process({
       faults: (verb, place) => (verb === "elect" && place > 0 ? { lose: "reply" } : undefined),
     });
@@ -82,17 +74,17 @@ describe("softTimeoutMs", () => {
   });
 
   test("costs one look for all who wait when the first of them finds it slow", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const { cache, verbs } = process();
     const strict = cache.get("k", { freshMs: second }, slow(second, "new"));
-    const reads = Array.from({ length: 50 }, () => cache.get("k", options, hang));
+    const reads = Array.from({ length: 50 }, () => cache.get("k", options, forever));
     expect(new Set(await clock.until(Promise.all(reads)))).toEqual(new Set(["old"]));
     expect(verbs()).toEqual(["elect", "elect"]);
     expect(await clock.until(strict)).toBe("new");
   });
 
   test("gives the build up where nobody waits for it and nothing keeps it", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const { cache, verbs } = process();
     let aborted = false;
     const read = cache.getEntry("k", options, ({ signal }) => {
@@ -110,7 +102,7 @@ describe("softTimeoutMs", () => {
   });
 
   test("lets the build go on for those who take no old value", async () => {
-    const { clock, process, slow } = await aged();
+    const { clock, process, slow } = await aged(rescue);
     const { cache } = process();
     const build = slow(second, "new");
     const quick = cache.getEntry("k", options, build);
@@ -136,7 +128,7 @@ describe("hardTimeoutMs", () => {
       signal.addEventListener("abort", () => {
         reason = signal.reason;
       });
-      return hang();
+      return forever();
     });
     const error = await lockError(clock.until(read), "build-failed");
     expect(clock.monotonic).toBe(1_000 + 300);
@@ -151,14 +143,14 @@ describe("hardTimeoutMs", () => {
   });
 
   test("gives an old value to those who take it", async () => {
-    const { clock, process } = await aged();
-    const read = process().cache.getEntry("k", { ...rescue, hardTimeoutMs: 300 }, hang);
+    const { clock, process } = await aged(rescue);
+    const read = process().cache.getEntry("k", { ...rescue, hardTimeoutMs: 300 }, forever);
     expect(await clock.until(read)).toMatchObject({ value: "old", status: "stale" });
   });
 
   test("also ends a build whose value a codec takes for ever to write", async () => {
     const { clock, process } = world();
-    const codec = { name: "stuck", encode: hang, decode: () => 1 };
+    const codec = { name: "stuck", encode: forever, decode: () => 1 };
     const { cache, verbs } = process({ options: { codec } });
     const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300, leaseMs: 100 }, () => 1);
     expect((await lockError(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
@@ -170,13 +162,17 @@ describe("hardTimeoutMs", () => {
   test("also ends a build without Redis", async () => {
     const { clock, process } = world();
     const { cache } = process({ faults: () => ({ fail: new Error("ECONNREFUSED") }) });
-    const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300 }, hang);
+    const read = cache.get("k", { freshMs: second, hardTimeoutMs: 300 }, forever);
     expect((await lockError(clock.until(read), "build-failed")).cause).toMatchObject({ code: "timeout" });
   });
 
   test("cannot exceed maxHoldMs", async () => {
     const { clock, process } = world();
-    const read = process().cache.get("k", { freshMs: second, hardTimeoutMs: 900, maxHoldMs: 300, leaseMs: 100 }, hang);
+    const read = process().cache.get(
+      "k",
+      { freshMs: second, hardTimeoutMs: 900, maxHoldMs: 300, leaseMs: 100 },
+      forever,
+    );
     await lockError(clock.until(read), "build-failed");
     expect(clock.monotonic).toBe(1_000 + 300);
   });
@@ -184,7 +180,7 @@ describe("hardTimeoutMs", () => {
   test("gives its caller the value that another has stored meanwhile", async () => {
     const { clock, process } = world();
     const { cache, verbs } = process();
-    const read = cache.getEntry("k", { freshMs: minute, hardTimeoutMs: 300 }, hang);
+    const read = cache.getEntry("k", { freshMs: minute, hardTimeoutMs: 300 }, forever);
     await clock.advance(100);
     await process().cache.set("k", "newer", { freshMs: minute });
     expect(await clock.until(read)).toMatchObject({ value: "newer", stored: true });

@@ -5,7 +5,7 @@
  * @module
  */
 import { memoryClient } from "../../adapters/memory/index.ts";
-import type { CacheOptions } from "../../src/cache/options.ts";
+import type { CacheOptions, StoreOptions } from "../../src/cache/options.ts";
 import { type Cache, createCache } from "../../src/cache.ts";
 import type { Command, CommandClient } from "../../src/command.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
@@ -15,7 +15,7 @@ import { electScript } from "../../src/scripts/elect.ts";
 import { invalidateScript } from "../../src/scripts/invalidate.ts";
 import { tendScript } from "../../src/scripts/tend.ts";
 import { type Fault, type FaultyClient, faultyClient } from "../support/faulty-client.ts";
-import { offClock, seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+import { lasting, offClock, seededRandom, type VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
 export type Verb = "elect" | "commit" | "tend" | "invalidate";
 
@@ -68,7 +68,7 @@ export function world(): World {
   const env = virtualEnvironment();
   const { clock } = env;
   const redis = memoryClient({ label: "memory" }, env);
-  const pass = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, true, resolve));
+  const pass = (ms: number): Promise<void> => lasting(clock, ms);
   let seed = 0;
   return {
     clock,
@@ -108,4 +108,12 @@ export function world(): World {
       return build;
     },
   };
+}
+
+/** A world in which "old" is stored, and has been for two seconds. */
+export async function aged(options: StoreOptions): Promise<World> {
+  const here = world();
+  await here.process().cache.set("k", "old", options);
+  await here.clock.advance(2_000);
+  return here;
 }

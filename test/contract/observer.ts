@@ -11,8 +11,9 @@ import { ReplyError } from "../../src/command.ts";
 import type { LeaseholdEvent, Observer } from "../../src/events.ts";
 import { world as caches } from "../cache/world.ts";
 import { world as redlock } from "../redlock/world.ts";
-import { lasting, type OneRedis, oneRedis } from "../support/one-redis.ts";
+import { type OneRedis, oneRedis } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
+import { lasting } from "../support/virtual-clock.ts";
 
 /** An observer, and what it has kept: a number for each series, such as `leasehold_renewals_total{result="renewed"}`. */
 export interface Kept {

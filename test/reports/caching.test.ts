@@ -11,10 +11,9 @@ import { createCache } from "../../src/cache.ts";
 import { startBuilder } from "../cache/doomed-builder.ts";
 import { type World, world } from "../cache/world.ts";
 import { answer, sixConnections } from "../support/fetch-double.ts";
-import { lasting } from "../support/one-redis.ts";
 import { describeRedis, startRedis, startRestServer } from "../support/redis.ts";
 import { lockError } from "../support/rejection.ts";
-import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
+import { lasting, settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 const second = 1_000;
 const minute = 60 * second;

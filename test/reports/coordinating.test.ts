@@ -5,10 +5,10 @@ import { describe, expect, test } from "vitest";
 import type { LockEvent } from "../../src/events.ts";
 import type { Lease } from "../../src/lease.ts";
 import { begin, endLease, fieldOf, leaseMs, totalsOf, useLab } from "../examples/task-coordinator/lab.ts";
-import { lasting, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
 import { describeRedis } from "../support/redis.ts";
 import { lockError } from "../support/rejection.ts";
-import { settle } from "../support/virtual-clock.ts";
+import { lasting, settle } from "../support/virtual-clock.ts";
 
 test("N02 a task ten times as long as its lease overlaps with no other over 20 triggers, and those in between are skipped", async () => {
   const { lock, clock } = oneRedis({ leaseMs: 1_000 });

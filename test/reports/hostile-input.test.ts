@@ -12,10 +12,10 @@ import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import { inspectLock } from "../../src/inspect.ts";
 import { createLock } from "../../src/lock.ts";
 import { createRedlock } from "../../src/redlock.ts";
-import { lasting, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
 import { describeRedis, startRedis } from "../support/redis.ts";
 import { lockError, rejection } from "../support/rejection.ts";
-import { settle, virtualEnvironment } from "../support/virtual-clock.ts";
+import { lasting, settle, virtualEnvironment } from "../support/virtual-clock.ts";
 
 describe("a batch that all have given up", () => {
   const served = () => {

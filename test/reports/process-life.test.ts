@@ -10,10 +10,10 @@ import type { LeaseholdEvent } from "../../src/events.ts";
 import { createLock } from "../../src/lock.ts";
 import { verbOf } from "../cache/world.ts";
 import { gate } from "../support/fetch-double.ts";
-import { lasting, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
 import { runProgram } from "../support/program.ts";
 import { startRestServer } from "../support/redis.ts";
-import { settle } from "../support/virtual-clock.ts";
+import { lasting, settle } from "../support/virtual-clock.ts";
 
 const key = "lock:{job}";
 

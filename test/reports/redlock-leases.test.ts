@@ -8,9 +8,9 @@ import { inspectLock } from "../../src/inspect.ts";
 import type { Lease } from "../../src/lease.ts";
 import type { RedlockOptions } from "../../src/redlock.ts";
 import { key, tokenOf, type World, world } from "../redlock/world.ts";
-import { countingSignal, forever, lasting } from "../support/one-redis.ts";
+import { countingSignal } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
-import { settle } from "../support/virtual-clock.ts";
+import { forever, lasting, settle } from "../support/virtual-clock.ts";
 
 const reset = { fail: new Error("ECONNRESET") };
 const count = ({ events }: World, wanted: string): number => events.filter(({ type }) => type === wanted).length;

@@ -9,9 +9,8 @@ import type { Lease } from "../../src/lease.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { bothLocks, key, tokenOf, world } from "../redlock/world.ts";
 import { type Fault, faultyClient } from "../support/faulty-client.ts";
-import { lasting } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
-import { seededRandom, virtualEnvironment } from "../support/virtual-clock.ts";
+import { lasting, seededRandom, virtualEnvironment } from "../support/virtual-clock.ts";
 
 describe("D01 one dead node blocks everything", () => {
   test.for<[string, Fault | "throw"]>([

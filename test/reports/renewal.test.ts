@@ -10,10 +10,10 @@ import type { Lock } from "../../src/lock-methods.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { bothLocks, key } from "../redlock/world.ts";
 import type { Fault } from "../support/faulty-client.ts";
-import { forever, lasting, type OneRedis, oneRedis, verbOf } from "../support/one-redis.ts";
+import { type OneRedis, oneRedis, verbOf } from "../support/one-redis.ts";
 import { runProgram } from "../support/program.ts";
 import { lockError } from "../support/rejection.ts";
-import { settle } from "../support/virtual-clock.ts";
+import { forever, lasting, settle } from "../support/virtual-clock.ts";
 
 const count = ({ events }: OneRedis, wanted: string): number => events.filter(({ type }) => type === wanted).length;
 const extendsOf = ({ verbs }: OneRedis): number => verbs().filter((verb) => verb === "extend").length;

@@ -11,9 +11,9 @@ import { fencedSet } from "../../src/fence.ts";
 import { createLock } from "../../src/lock.ts";
 import { createRedlock } from "../../src/redlock.ts";
 import { answer, fetchDouble, sixConnections } from "../support/fetch-double.ts";
-import { lasting, oneRedis } from "../support/one-redis.ts";
+import { oneRedis } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
-import { settle, VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
+import { lasting, settle, VirtualClock, virtualEnvironment } from "../support/virtual-clock.ts";
 
 describe("F14 a proxy with quirks of its own", () => {
   /** As serverless-redis-http: one content type, pipelines in no order, and "OK" encoded like all else. */

@@ -4,12 +4,11 @@
  * @module
  */
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { listen, startRedis } from "./redis.ts";
+import { freePort, startRedis } from "./redis.ts";
 
 /** A cluster on the loopback interface. */
 export interface RunningCluster {
@@ -56,11 +55,4 @@ interface Master {
   readonly redis: Redis;
   readonly port: number;
   readonly busPort: number;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -103,13 +103,3 @@ export function countingSignal(): { readonly controller: AbortController; readon
   });
   return { controller, listeners: () => count };
 }
-
-/** Work that takes so long. */
-export function lasting(clock: VirtualClock, ms: number): Promise<void> {
-  return new Promise((resolve) => void clock.after(ms, true, resolve));
-}
-
-/** Work that never ends. */
-export function forever(): Promise<never> {
-  return new Promise(() => {});
-}

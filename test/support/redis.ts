@@ -155,7 +155,8 @@ export function listen(server: Server): Promise<number> {
   });
 }
 
-async function freePort(): Promise<number> {
+/** One that nothing listens on. */
+export async function freePort(): Promise<number> {
   const server = createTcpServer();
   const port = await listen(server);
   await new Promise((resolve) => server.close(resolve));

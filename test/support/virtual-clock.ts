@@ -122,3 +122,13 @@ export function offClock(clock: VirtualClock, offMs = 0): Clock & { step(ms: num
     },
   };
 }
+
+/** Work that takes so long. */
+export function lasting(clock: VirtualClock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, true, resolve));
+}
+
+/** Work that never ends. */
+export function forever(): Promise<never> {
+  return new Promise(() => {});
+}
