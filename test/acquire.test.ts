@@ -1,14 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { type Command, type Reply, ReplyError } from "../src/command.ts";
+import { type Reply, ReplyError } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
 import { acquireScript } from "../src/scripts/acquire.ts";
-import { countingSignal, oneRedis, verbOf } from "./support/one-redis.ts";
+import { countingSignal, oneRedis, tokenOf, verbOf } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { settle } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";
-/** Behind EVAL, its source, the number of its keys, and three keys. */
-const tokenOf = (command: Command | undefined): unknown => command?.[6];
 const reset = () => new Error("ECONNRESET");
 
 describe("acquire() whose request or reply is lost", () => {

@@ -6,9 +6,9 @@ import { LockError } from "../src/errors.ts";
 import { inspectLock } from "../src/inspect.ts";
 import type { Lock } from "../src/lock-methods.ts";
 import { createRedlock } from "../src/redlock.ts";
-import { key, proposalOf, tokenOf, type World, world } from "./redlock/world.ts";
+import { key, proposalOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
-import { shortened } from "./support/one-redis.ts";
+import { shortened, tokenOf } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { lasting, offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
 

@@ -2,33 +2,13 @@ import { describe, expect, test } from "vitest";
 import { memoryClient } from "../adapters/memory/index.ts";
 import { ReplyError } from "../src/command.ts";
 import { LockError } from "../src/errors.ts";
-import type { Lease } from "../src/lease.ts";
 import { createLock } from "../src/lock.ts";
-import { type OneRedis, oneRedis, verbOf } from "./support/one-redis.ts";
+import { holding, type OneRedis, oneRedis, verbOf } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { lasting, seededRandom, virtualEnvironment } from "./support/virtual-clock.ts";
 
 const key = "lock:{job}";
 const types = ({ events }: OneRedis): string[] => events.map(({ type }) => type);
-
-/** Starts a task of so long, or one that `end` ends, and gives its lease. */
-async function holding(
-  { lock, clock }: OneRedis,
-  ms = Infinity,
-): Promise<{ lease: Lease; running: Promise<void>; end: () => void }> {
-  let lease: Lease | undefined;
-  let end = (): void => {};
-  const running = lock.withLock("job", async (held) => {
-    lease = held;
-    await new Promise<void>((resolve) => {
-      end = resolve;
-      if (ms < Infinity) clock.after(ms, true, resolve);
-    });
-  });
-  running.catch(() => {});
-  while (lease === undefined) await clock.advance(1);
-  return { lease, running, end: () => end() };
-}
 
 /** Lets time pass until the lock has sent so many extends. */
 async function extending({ clock, verbs }: OneRedis, count = 1): Promise<void> {

@@ -110,11 +110,6 @@ export function verbOf(command: Command): Verb {
   return String(command[1]).endsWith(proposeScript.source) ? "acquire" : verbOnOne(command);
 }
 
-/** The token that a command is about. */
-export function tokenOf([, , count, ...rest]: Command): string {
-  return String(rest[Number(count)]);
-}
-
 /** The fence that an acquire proposes. */
 export function proposalOf([, , count, ...rest]: Command): number {
   return Number(rest[Number(count) + 2]);

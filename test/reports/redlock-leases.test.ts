@@ -5,30 +5,14 @@
 import { describe, expect, test } from "vitest";
 import { isLockError } from "../../src/errors.ts";
 import { inspectLock } from "../../src/inspect.ts";
-import type { Lease } from "../../src/lease.ts";
 import type { RedlockOptions } from "../../src/redlock.ts";
-import { key, tokenOf, type World, world } from "../redlock/world.ts";
-import { countingSignal } from "../support/one-redis.ts";
+import { key, type World, world } from "../redlock/world.ts";
+import { countingSignal, holding, tokenOf } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
 import { forever, lasting, settle } from "../support/virtual-clock.ts";
 
 const reset = { fail: new Error("ECONNRESET") };
 const count = ({ events }: World, wanted: string): number => events.filter(({ type }) => type === wanted).length;
-
-/** Starts a task that ends when it is told, and gives its lease. */
-async function holding({ lock, clock }: World): Promise<{ lease: Lease; running: Promise<void>; end: () => void }> {
-  let lease: Lease | undefined;
-  let end = (): void => {};
-  const running = lock.withLock("job", async (held) => {
-    lease = held;
-    await new Promise<void>((resolve) => {
-      end = resolve;
-    });
-  });
-  running.catch(() => {});
-  while (lease === undefined) await clock.advance(1);
-  return { lease, running, end };
-}
 
 describe("A03 an acquire that times out here and is granted there", () => {
   test("A03 is unavailable, deletes by its token on all nodes, and another can have the name within a second", async () => {

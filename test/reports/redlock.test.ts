@@ -7,8 +7,9 @@ import { ReplyError } from "../../src/command.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
 import type { Lease } from "../../src/lease.ts";
 import { createRedlock } from "../../src/redlock.ts";
-import { bothLocks, key, tokenOf, world } from "../redlock/world.ts";
+import { bothLocks, key, world } from "../redlock/world.ts";
 import { type Fault, faultyClient } from "../support/faulty-client.ts";
+import { tokenOf } from "../support/one-redis.ts";
 import { lockError } from "../support/rejection.ts";
 import { lasting, seededRandom, virtualEnvironment } from "../support/virtual-clock.ts";
 

@@ -7,6 +7,7 @@ import { memoryClient } from "../../adapters/memory/index.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
 import type { LeaseholdEvent } from "../../src/events.ts";
+import type { Lease } from "../../src/lease.ts";
 import { createLock } from "../../src/lock.ts";
 import type { Lock, LockOptions } from "../../src/lock-methods.ts";
 import { acquireScript } from "../../src/scripts/acquire.ts";
@@ -44,6 +45,11 @@ const scripts = { acquire: acquireScript, extend: extendScript, release: release
 export function verbOf([, source]: Command): Verb {
   const verbs = ["acquire", "extend", "release"] as const;
   return verbs.find((verb) => String(source).endsWith(scripts[verb].source)) ?? "inspect";
+}
+
+/** The token that a command is about. */
+export function tokenOf([, , count, ...rest]: Command): string {
+  return String(rest[Number(count)]);
 }
 
 /** Builds it. `faults` is asked about each command on its way: a function of it, or a list for each kind. */
@@ -102,4 +108,23 @@ export function countingSignal(): { readonly controller: AbortController; readon
     },
   });
   return { controller, listeners: () => count };
+}
+
+/** Starts a task of so long, or one that `end` ends, and gives its lease. */
+export async function holding(
+  { lock, clock }: { readonly lock: Lock; readonly clock: VirtualClock },
+  ms: number = Infinity,
+): Promise<{ lease: Lease; running: Promise<void>; end: () => void }> {
+  let lease: Lease | undefined;
+  let end = (): void => {};
+  const running = lock.withLock("job", async (held) => {
+    lease = held;
+    await new Promise<void>((resolve) => {
+      end = resolve;
+      if (ms < Infinity) clock.after(ms, true, resolve);
+    });
+  });
+  running.catch(() => {});
+  while (lease === undefined) await clock.advance(1);
+  return { lease, running, end };
 }
