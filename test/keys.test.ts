@@ -58,6 +58,8 @@ describe("lockKeys()", () => {
     ["rebuild:{42}", "lock:rebuild:{42}"],
     ["{42}:rebuild", "lock:{42}:rebuild"],
     ["rebuild:{42}:100%", "lock:rebuild:{42}:100%25"],
+    ["100%:{42}:5%", "lock:100%25:{42}:5%25"],
+    ["{42}:fence:post", "lock:{42}:fence:post"],
     ["100%", "lock:{100%25}"],
     ["{}", "lock:{%7B%7D}"],
     ["{}{a}", "lock:{%7B%7D%7Ba%7D}"],
