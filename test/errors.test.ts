@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
-import { failure, isLockError, LockError, type LockErrorCode } from "../src/errors.ts";
+import { failure, isLockError, LockError, type LockErrorCode, scrub } from "../src/errors.ts";
 
 const codes: LockErrorCode[] = ["contended", "timeout", "unavailable", "aborted", "lost", "build-failed", "config"];
 
@@ -110,4 +110,11 @@ describe("isLockError()", () => {
     expect(isLockError(value)).toBe(false);
     expect(isLockError(value, "lost")).toBe(false);
   });
+});
+
+test("scrub() ends a text where a secret begins, also where that is escaped", () => {
+  const secret = 'c["json",null]{"name":"Ada"}';
+  for (const quoted of [secret, JSON.stringify(secret), JSON.stringify(JSON.stringify(secret))]) {
+    expect(scrub(`ERR unknown command ${quoted}`, [secret])).toMatch(/^ERR unknown command "*$/);
+  }
 });
