@@ -261,6 +261,11 @@ describe("requests that are refused", () => {
   });
 });
 
+test("a line break that comes with the token is none of it", async () => {
+  const { post } = serve(() => "PONG", { token: "server-token\n" });
+  expect(await post("/", ["PING"])).toEqual([200, { result: "PONG" }]);
+});
+
 test("the app can be mounted under a path of another one", async () => {
   const { app } = serve(() => "PONG");
   const outer = new Hono().route("/redis", app).get("/health", (c) => c.text("well"));
