@@ -1,5 +1,4 @@
 /** Counts what each operation costs, as Redis itself counts it, and holds the README's table and the design to it. */
-import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ioredisClient } from "../adapters/ioredis.ts";
@@ -8,9 +7,10 @@ import type { CommandClient, Reply } from "../src/command.ts";
 import { createLock } from "../src/lock.ts";
 import { createRedlock } from "../src/redlock.ts";
 import { describeRedis, startRedis } from "./support/redis.ts";
+import { textOf } from "./support/text-of.ts";
 
 /** Without what only lines up the columns of its tables. */
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8").replace(/ {2,}\|/g, " |");
+const readme = textOf("README.md").replace(/ {2,}\|/g, " |");
 
 describeRedis("the cost of an operation", () => {
   const parts = new AsyncDisposableStack();

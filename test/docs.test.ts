@@ -1,6 +1,6 @@
 /** Holds the documents to the code: every snippet compiles and runs, and what they list is what there is. */
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -11,10 +11,10 @@ import manifest from "../package.json" with { type: "json" };
 import { sourcesUnder } from "./architecture/source.ts";
 import { type Snippet, snippetsOf } from "./docs/snippets.ts";
 import { describeRedis, redisInstalled, startRestRedis } from "./support/redis.ts";
+import { textOf } from "./support/text-of.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
-const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 const bun = join(root, "node_modules/.bin/bun");
 const bunTypes = "test/support/bun.d.ts";
 const pages = readdirSync(join(root, "docs")).flatMap((file) => (file.endsWith(".md") ? `docs/${file}` : []));

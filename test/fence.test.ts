@@ -10,6 +10,7 @@ import { type Pair, startPair } from "./scripts/pair.ts";
 import { useRedis } from "./scripts/server.ts";
 import { slotOf } from "./scripts/slot.ts";
 import { type Fault, faultyClient } from "./support/faulty-client.ts";
+import { loosely } from "./support/loosely.ts";
 import { describeRedis } from "./support/redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { virtualEnvironment } from "./support/virtual-clock.ts";
@@ -24,11 +25,6 @@ function redis(fault?: Fault) {
   const set = (value: string, fence: number, ttlMs?: number, key = "report") =>
     fencedSet(client, { key, value, fence, ttlMs }, env);
   return { env, clock: env.clock, client, run, set, nowUs: () => env.clock.wall * 1_000 };
-}
-
-/** Calls it as a caller without types could. */
-function loosely(...args: unknown[]): Promise<unknown> {
-  return Reflect.apply(fencedSet, undefined, args);
 }
 
 describe("fencedSet()", () => {
@@ -126,20 +122,26 @@ describe("fencedSet()", () => {
     [{ ttlMs: -1 }, "ttlMs"],
   ])("refuses %o, and sends nothing", async ([wrong, message]) => {
     const { client, env } = redis();
-    const error = await lockError(loosely(client, { key: "report", value: "a", fence: 1, ...wrong }, env), "config");
+    const error = await lockError(
+      loosely(fencedSet, client, { key: "report", value: "a", fence: 1, ...wrong }, env),
+      "config",
+    );
     expect(error.message).toContain(`Cannot use ${message}`);
     expect(client.sent).toEqual([]);
   });
 
   test("refuses what is no write at all", async () => {
     const { client, env } = redis();
-    for (const write of [undefined, null, "report"]) await lockError(loosely(client, write, env), "config");
+    for (const write of [undefined, null, "report"]) await lockError(loosely(fencedSet, client, write, env), "config");
     expect(client.sent).toEqual([]);
   });
 
   test("never shows the value in an error", async () => {
     const { client, env } = redis();
-    const error = await lockError(loosely(client, { key: "a", value: { secret: "s3cret" }, fence: 1 }, env), "config");
+    const error = await lockError(
+      loosely(fencedSet, client, { key: "a", value: { secret: "s3cret" }, fence: 1 }, env),
+      "config",
+    );
     expect(error.message).not.toContain("s3cret");
     const echoing = redis({ fail: new ReplyError("ERR at 'a value of which nobody must know'") });
     const other = await lockError(echoing.set("a value of which nobody must know", 1), "unavailable");
@@ -147,7 +149,7 @@ describe("fencedSet()", () => {
   });
 
   test("refuses a foreign client", async () => {
-    const error = await lockError(loosely({ call() {} }, { key: "a", value: "b", fence: 1 }), "config");
+    const error = await lockError(loosely(fencedSet, { call() {} }, { key: "a", value: "b", fence: 1 }), "config");
     expect(error.message).toContain("ioredisClient");
   });
 

@@ -3,13 +3,9 @@ import { memoryClient } from "../adapters/memory/index.ts";
 import { LockError } from "../src/errors.ts";
 import { createLock } from "../src/lock.ts";
 import type { TryOptions } from "../src/lock-methods.ts";
+import { loosely } from "./support/loosely.ts";
 import { oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
-
-/** Calls what a caller without types could call. */
-function loosely(call: unknown, ...args: unknown[]): unknown {
-  return Reflect.apply(call as () => unknown, undefined, args);
-}
 
 /** The "config" error that a function throws or rejects with. */
 async function configError(act: () => unknown): Promise<LockError> {

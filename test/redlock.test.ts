@@ -4,10 +4,10 @@ import { ReplyError } from "../src/command.ts";
 import type { Environment } from "../src/environment.ts";
 import { LockError } from "../src/errors.ts";
 import { inspectLock } from "../src/inspect.ts";
-import type { Lock } from "../src/lock-methods.ts";
 import { createRedlock } from "../src/redlock.ts";
 import { key, proposalOf, type World, world } from "./redlock/world.ts";
 import { faultyClient } from "./support/faulty-client.ts";
+import { loosely } from "./support/loosely.ts";
 import { shortened, tokenOf } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { lasting, offClock, settle, virtualEnvironment } from "./support/virtual-clock.ts";
@@ -15,11 +15,6 @@ import { lasting, offClock, settle, virtualEnvironment } from "./support/virtual
 const lost = { lose: "request" } as const;
 const down = { fail: new Error("ECONNREFUSED") };
 const [us, day] = [1_000, 86_400_000];
-
-/** Calls what a caller without types could call. */
-function loosely(...args: unknown[]): unknown {
-  return Reflect.apply(createRedlock, undefined, args);
-}
 
 /** The same environment for a process whose wall clock is off by so many ms. */
 function skewed({ clock, ...rest }: World["env"], ms: number): Environment {
@@ -50,24 +45,24 @@ describe("createRedlock()", () => {
     [[three, { quarantineMs: 19, leaseMs: 20 }], "quarantineMs"],
     [[three, { quarantineMs: 19, leaseMs: Number.NaN }], "leaseMs"],
   ])("refuses %o", ([args, message]) => {
-    expect(() => loosely(...args)).toThrow(
+    expect(() => loosely(createRedlock, ...args)).toThrow(
       expect.objectContaining({ code: "config", message: expect.stringContaining(`Cannot use ${message}`) }),
     );
   });
 
   test("refuses a foreign client among its own", () => {
-    expect(() => loosely([client, { call() {} }])).toThrow(/ioredisClient/);
+    expect(() => loosely(createRedlock, [client, { call() {} }])).toThrow(/ioredisClient/);
   });
 
   test.for([[undefined], [null], [7], ["redis://127.0.0.1:6379"]])("refuses %o for a list of clients", ([clients]) => {
-    expect(() => loosely(clients)).toThrow(expect.objectContaining({ code: "config" }));
+    expect(() => loosely(createRedlock, clients)).toThrow(expect.objectContaining({ code: "config" }));
   });
 
   test("sends nothing, and reads neither clock, chance nor host before its first call", () => {
     const untouchable = new Proxy({}, { get: () => expect.fail("touched") });
     const env = { clock: untouchable, random: untouchable, host: untouchable };
     const silent = () => ({ execute: () => expect.fail("sent") });
-    loosely([silent(), silent(), silent()], {}, env);
+    loosely(createRedlock, [silent(), silent(), silent()], {}, env);
   });
 
   test("on Workers takes five nodes and refuses six at the first call, before anything is sent", async () => {
@@ -355,7 +350,7 @@ describe("a round that is lost", () => {
     const [a, b] = [memoryClient({}, env), memoryClient({}, env)];
     const [far, near] = [a, b].map((node) => faultyClient(node, env.clock, () => ({ replyMs: 5 })));
     const unfit = { execute: () => Promise.reject(new LockError("config", "Cannot use url")) };
-    const lock = loosely([far, unfit, near], {}, env) as Lock;
+    const lock = loosely(createRedlock, [far, unfit, near], {}, env);
     expect((await lockError(env.clock.until(lock.acquire("job")), "config")).message).toBe("Cannot use url");
     for (const node of [a, b]) expect(await node.execute(["EXISTS", key])).toBe(0);
   });

@@ -1,10 +1,9 @@
 /** Holds the dashboard, the alert rules and the list of metrics to what an observer keeps. */
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import * as promClient from "prom-client";
 import { describe, expect, test } from "vitest";
 import { catalogue, type Metric } from "../../adapters/measurements/catalogue.ts";
 import { prometheusObserver } from "../../adapters/prometheus.ts";
+import { textOf } from "../support/text-of.ts";
 
 interface Dashboard {
   readonly panels: readonly {
@@ -15,10 +14,8 @@ interface Dashboard {
   }[];
 }
 
-const textOf = (path: string): string =>
-  readFileSync(fileURLToPath(new URL(`../../docs/${path}`, import.meta.url)), "utf8");
-const page = textOf("metrics.md");
-const { panels } = JSON.parse(textOf("grafana-dashboard.json")) as Dashboard;
+const page = textOf("docs/metrics.md");
+const { panels } = JSON.parse(textOf("docs/grafana-dashboard.json")) as Dashboard;
 const rules = (/^```yaml\n(.*?)^```$/ms.exec(page)?.[1] ?? "").split("- alert: ").slice(1);
 
 const expressions = [

@@ -1,13 +1,12 @@
 /** Holds docs/operating.md to the command: what it says that is printed, is printed. */
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { leasehold } from "../bin/run.ts";
 import { startDurable } from "../doctor/five.ts";
 import { describeRedis } from "../support/redis.ts";
+import { textOf } from "../support/text-of.ts";
 import { type Addresses, comparable, runLine, startIncidents } from "./operating.ts";
 
-const page = readFileSync(fileURLToPath(new URL("../../docs/operating.md", import.meta.url)), "utf8");
+const page = textOf("docs/operating.md");
 const blocks = [...page.matchAll(/^```console\n\$ (.+)\n([\s\S]*?)^```$/gm)].map(([, line = "", output = ""]) => ({
   line,
   output,

@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
 import { snippetsOf } from "../docs/snippets.ts";
+import { textOf } from "../support/text-of.ts";
 
-const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 const page = "docs/fencing.md";
 const shown = snippetsOf(page, textOf(page)).map(({ code }) => code);
 const tested = readdirSync(new URL(".", import.meta.url)).flatMap(

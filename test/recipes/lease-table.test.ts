@@ -1,12 +1,10 @@
-import { readFileSync } from "node:fs";
 import { createLock } from "leasehold";
 import { memoryClient } from "leasehold/memory";
 import { expect, test } from "vitest";
 import { faultyClient } from "../support/faulty-client.ts";
+import { textOf } from "../support/text-of.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 import { leaseTable, leftMs, typicalTrip } from "./lease-table.ts";
-
-const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
 /** The table in the page that begins with this cell, one string a row. */
 function tableIn(text: string, firstCell: string): string[] {

@@ -1,13 +1,11 @@
 /** The route handler on the page on runtimes, under a fetch that caches as Next's does. */
-import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import { restClient } from "../../adapters/rest.ts";
 import { createLock } from "../../src/lock.ts";
 import { snippetsOf } from "../docs/snippets.ts";
 import { type RunningRestServer, startRestServer } from "../support/redis.ts";
-
-const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+import { textOf } from "../support/text-of.ts";
 
 test("the page on runtimes shows the route handler, word for word", () => {
   const page = "docs/runtimes.md";

@@ -1,11 +1,11 @@
-import { readFileSync } from "node:fs";
 import { createRedlock } from "leasehold";
 import { memoryClient } from "leasehold/memory";
 import { expect, test } from "vitest";
 import { faultyClient } from "../support/faulty-client.ts";
+import { textOf } from "../support/text-of.ts";
 import { virtualEnvironment } from "../support/virtual-clock.ts";
 
-const page = readFileSync(new URL("../../docs/redlock.md", import.meta.url), "utf8").replace(/ +/g, " ");
+const page = textOf("docs/redlock.md").replace(/ +/g, " ");
 
 test.each([3, 5])("a Redlock on %s nodes sends as many requests as the page says", async (n) => {
   const env = virtualEnvironment();

@@ -1,5 +1,4 @@
 /** The arithmetic against a table that was made by simulation, of round trips with a lognormal spread of 0.35. */
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {
   defaultDriftFactor,
@@ -11,6 +10,7 @@ import {
   type RoundTrip,
   unknownRoundTrip,
 } from "../../src/validity.ts";
+import { textOf } from "../support/text-of.ts";
 
 const sigma = 0.35;
 const leases = [1_000, 5_000, 10_000, 30_000];
@@ -82,7 +82,7 @@ describe.for(rows)(
 );
 
 test("the page on Redlock says how long one acquire in a hundred takes", () => {
-  const page = readFileSync(new URL("../../docs/redlock.md", import.meta.url), "utf8").replace(/\s+/g, " ");
+  const page = textOf("docs/redlock.md").replace(/\s+/g, " ");
   const [one, three, five] = [1, 3, 5].map((nodes) => Math.round(20 * arrival(majority(nodes), nodes, 0.99)));
   expect(page).toContain(
     `one acquire in a hundred takes ${one} ms on one node, ${three} ms on three and ${five} ms on five`,
