@@ -292,45 +292,6 @@ test("B13 after an outage of two leases there was one loss; nothing renews, and 
   expect((await clock.until(lock.acquire("job"))).remaining()).toBeGreaterThan(0);
 });
 
-describe("C01 the release of a lease that is over", () => {
-  test("C01 says expired, with one request to each node and no wait, and then already-released", async () => {
-    const { lock, clock, sentOf } = world(3, { leaseMs: 100 });
-    const lease = await lock.acquire("job");
-    await clock.advance(150);
-    const began = clock.monotonic;
-    expect(await lease.release()).toBe("expired");
-    expect(clock.monotonic).toBe(began);
-    expect(await lease.release()).toBe("already-released");
-    expect(sentOf("release")).toHaveLength(3);
-  });
-
-  test("C01 says stolen where another has the lock by then, and leaves its keys", async () => {
-    const { lock, other, clock, run } = world(3, { leaseMs: 100 });
-    const lease = await lock.acquire("job");
-    await clock.advance(150);
-    const theirs = await other.acquire("job");
-    expect(await lease.release()).toBe("stolen");
-    await clock.advance(1);
-    expect(await run("GET", key)).toEqual(Array(3).fill(theirs.token));
-  });
-});
-
-test.for([[reset], [{ lose: "request" }]] as const)(
-  "C02 a release that fails by %o keeps its token for a second one, which frees the lock",
-  async ([fault]) => {
-    const { lock, clock, run } = world(3, {}, ({ verb, place }) =>
-      verb === "release" && place === 0 ? fault : undefined,
-    );
-    const lease = await lock.acquire("job");
-    await clock.advance(1);
-    await lockError(clock.until(lease.release()), "unavailable");
-    expect(lease.remaining()).toBe(0);
-    expect(await clock.until(lease.release())).toBe("released");
-    await clock.advance(1);
-    expect(await run("EXISTS", key)).toEqual([0, 0, 0]);
-  },
-);
-
 describe("C05 clients that never settle", () => {
   const silent = (verbs: readonly string[], options: RedlockOptions = {}) =>
     world(3, options, ({ verb }) => (verbs.includes(verb) ? { lose: "request" } : undefined));

@@ -17,41 +17,48 @@ import { oneRedis } from "../support/one-redis.ts";
 import { lockError, rejection } from "../support/rejection.ts";
 import { settle } from "../support/virtual-clock.ts";
 
-describe("C01 the release of a lease that is over", () => {
-  test("C01 says expired, with one request and no wait, and already-released the second time", async () => {
-    const { lock, clock, verbs } = oneRedis({ leaseMs: 100 });
+describe.for(bothLocks)("C01 the release of a lease that is over: %s", ([, build]) => {
+  test("C01 says expired, with one request to each node and no wait, and already-released the second time", async () => {
+    const { lock, clock, nodes, verbs } = build({ leaseMs: 100 });
     const lease = await lock.acquire("job");
     await clock.advance(150);
     const began = clock.monotonic;
     expect(await lease.release()).toBe("expired");
     expect(clock.monotonic).toBe(began);
     expect(await lease.release()).toBe("already-released");
-    expect(verbs()).toEqual(["acquire", "release"]);
+    expect(verbs()).toEqual(nodes.map(() => ["acquire", "release"]));
   });
 
-  test("C01 says stolen where another has the lock by then, and leaves that one's key", async () => {
-    const { lock, other, clock, run, verbs } = oneRedis({ leaseMs: 100 });
+  test("C01 says stolen where another has the lock by then, and leaves that one's keys", async () => {
+    const { lock, other, clock, run, nodes, verbs } = build({ leaseMs: 100 });
     const lease = await lock.acquire("job");
     await clock.advance(150);
     const { token } = await other.acquire("job");
     expect(await lease.release()).toBe("stolen");
-    expect(await run("GET", key)).toBe(token);
-    expect(verbs()).toEqual(["acquire", "release"]);
+    await clock.advance(1); // so that all have answered
+    expect(await run("GET", key)).toEqual(nodes.map(() => token));
+    expect(verbs()).toEqual(nodes.map(() => ["acquire", "release"]));
   });
 });
 
-test.for([[{ fail: new Error("ECONNRESET") }], [{ lose: "request" }]] as const)(
-  "C02 a release that fails with %o keeps the token: a second one frees the lock",
-  async ([fault]) => {
-    const { lock, clock, run } = oneRedis({}, { release: [fault] });
-    const lease = await lock.acquire("job");
-    await lockError(clock.until(lease.release()), "unavailable");
-    expect(lease.remaining()).toBe(0);
-    expect(await run("EXISTS", key)).toBe(1);
-    expect(await lease.release()).toBe("released");
-    expect(await run("EXISTS", key)).toBe(0);
-  },
-);
+describe.for(bothLocks)("C02 a release that fails: %s", ([, build]) => {
+  test.for([[{ fail: new Error("ECONNRESET") }], [{ lose: "request" }]] as const)(
+    "C02 a release that fails with %o keeps the token: a second one frees the lock",
+    async ([fault]) => {
+      const { lock, clock, run, nodes } = build({}, ({ verb, place }) =>
+        verb === "release" && place === 0 ? fault : undefined,
+      );
+      const lease = await lock.acquire("job");
+      await clock.advance(1); // so that the key is on all
+      await lockError(clock.until(lease.release()), "unavailable");
+      expect(lease.remaining()).toBe(0);
+      expect(await run("EXISTS", key)).toEqual(nodes.map(() => 1));
+      expect(await clock.until(lease.release())).toBe("released");
+      await clock.advance(1);
+      expect(await run("EXISTS", key)).toEqual(nodes.map(() => 0));
+    },
+  );
+});
 
 test.for(bothLocks)("C02 an abort during the release does not keep it from freeing the lock: %s", async ([, build]) => {
   const { lock, clock, run, nodes, sentOf } = build({}, ({ verb }) =>
