@@ -64,7 +64,7 @@ export class LockError extends Error {
   declare readonly lostBy?: LostBy | "released";
   declare readonly retryAfterMs?: number;
 
-  constructor(code: LockErrorCode, message: string, details: LockErrorDetails = {}) {
+  constructor(code: LockErrorCode, message: string, details?: LockErrorDetails) {
     super(message);
     for (const [field, value] of Object.entries({ ...details, code })) {
       // A task's value is for its caller, not for a log.
@@ -126,6 +126,6 @@ export function plainError(error: unknown, isFromRedis: (error: Error) => boolea
 export function scrub(text: unknown, secrets: readonly string[] = []): string {
   if (typeof text !== "string") return "";
   return secrets
-    .reduce((rest, secret) => rest.split(secret.slice(0, 8))[0] as string, text.replace(/\\/g, ""))
+    .reduce((rest, secret) => rest.split(secret.replace(/\\/g, "").slice(0, 8))[0] as string, text.replace(/\\/g, ""))
     .slice(0, 200);
 }

@@ -131,7 +131,8 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     let misses = 0;
     const { answers, cost } = await askAll(context, question, (answer, index) => {
       reports[index] = reportOf(answer);
-      if (hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;
+      // Over is for ever, also where nobody has looked since the deadline passed, as during a freeze.
+      if (!ending() && hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;
       else misses += 1;
       if (!ending()) watch(); // also where the round was decided before
       return extensions >= quorum || misses > spare;

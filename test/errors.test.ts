@@ -80,6 +80,13 @@ test("a name stands in a message as JSON, so that it cannot look like another li
   expect(error.lockName).toBe('a"\n\u001b[31mfake');
 });
 
+test("a secret with backslashes is found as well, in a text that escapes them or not", () => {
+  const secret = "C:\\path\\of the secret";
+  for (const text of [`at ${secret}`, `at ${JSON.stringify(secret).slice(1, -1)}`]) {
+    expect(scrub(text, [secret])).toBe("at ");
+  }
+});
+
 describe("isLockError()", () => {
   test.for(codes)("tells the code %s from all others", (code) => {
     const error = new LockError(code, "Cannot");

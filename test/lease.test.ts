@@ -311,6 +311,19 @@ describe("extend()", () => {
     expectOver(lease, "expired");
   });
 
+  test("one for longer than a freeze past the deadline cannot bring it back either, as another may have held it", async () => {
+    const { lock, other, redis, clock, client } = oneRedis({ leaseMs: 2_000 }, { extend: [{ requestMs: 100 }] });
+    const lease = await lock.acquire("job");
+    const extending = lockError(lease.extend(60_000), "lost");
+    await settle();
+    clock.wall += 3_000; // the machine sleeps, and its timers stand still with its monotonic clock
+    await (await other.acquire("job")).release();
+    const [acquire] = client.sent;
+    if (acquire) await redis.execute(acquire); // a second copy, which comes late
+    await clock.until(extending);
+    expectOver(lease, "expired");
+  });
+
   test("bad lengths are refused before anything is sent", async () => {
     const { lock, client } = oneRedis();
     const lease = await lock.acquire("job");

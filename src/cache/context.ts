@@ -41,7 +41,7 @@ export async function askEntry<Result extends Verdict>(
   doing: Doing,
   script: Script<Result>,
   args: readonly (string | number)[],
-  isLast = false,
+  isLast?: boolean,
 ): Promise<Answer<Result>> {
   const answer = await ask(context.env, context.node, { script, keys: [doing.key], args }, requestTimeoutMs);
   doing.requests += answer.requests;

@@ -59,7 +59,7 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
   const { env } = context;
   const readers = new Set<Reader>();
   const stop = new AbortController();
-  let asking = false;
+  let asking: boolean | undefined;
   let rescued = new Set<Reader>();
   let builder: Reader | undefined;
   let retryAfterMs: number | undefined;
@@ -119,7 +119,7 @@ export function createFlight(context: CacheContext, detach: () => void): Flight 
  * Gives the value that an answer brought to those who take it: if it is fresh to all; an old one to those who take one
  * of its age while another builds, or where a build fails or is slow. The reader that is excepted gets nothing.
  */
-export function serve(flight: Flight, asked: Asked, isFailing = false, except?: Reader): void {
+export function serve(flight: Flight, asked: Asked, isFailing?: boolean, except?: Reader): void {
   if (!asked.reply?.payload) return;
   const { payload, fence, ageMs } = asked.reply;
   for (const reader of asked.readers()) {

@@ -477,7 +477,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: "if (hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;",
+        find: "if (!ending() && hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;",
         replace:
           "if (hear(context, holds[index] as Hold, answer, leaseMs)) {\n extensions += 1;\n for (const one of holds) hear(context, one, answer, leaseMs);\n }",
       },
