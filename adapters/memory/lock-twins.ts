@@ -22,7 +22,8 @@ export const propose: Twin = (redis, lock, fence, tombstone, token, leaseMs, pro
   if (proposal !== "") {
     granted = Number(proposal);
     if (granted > now + 86_400_000_000) return [-4, now, 0];
-    if (counter === 0) counter = now - 1_000 * Math.min(Number(leaseMs), 86_400_000);
+    if (leastUptimeMs !== undefined || counter === 0)
+      counter = Math.max(counter, now - 1_000 * Math.min(Number(leaseMs), 86_400_000));
     if (granted <= counter) return [-3, counter, 0];
   }
   redis.set(fence, String(granted), 604_800_000 + Math.max(0, Math.ceil((granted - now) / 1_000)));

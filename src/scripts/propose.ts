@@ -12,8 +12,8 @@ import { type AcquireReply, acquireScript, chooseFence, decodeAcquire } from "./
  *   { -4, server µs, 0 }        the proposed fence is more than a day ahead of the server's clock
  *   { -5, 0, ms left }          the server was started so lately that it may have forgotten a lease that still lasts
  *
- * A missing counter refuses a proposal that is older than a lease (a day at most), which a node that forgot its data may
- * have granted.
+ * Without a counter, and with a quarantine in any case, a proposal that is older than a lease (a day at most) is too low:
+ * a node that forgot its data, or came back with an old copy of it, may have granted a higher one.
  */
 export const proposeScript: Script<AcquireReply> = {
   source: acquireScript.source.replace(
@@ -26,7 +26,7 @@ if ARGV[4] then
 end
 local f = tonumber(ARGV[3])
 if f > now + 86400000000 then return { -4, now, 0 } end
-if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end
+if ARGV[4] or c == 0 then c = math.max(c, now - 1000 * math.min(tonumber(ARGV[2]), 86400000)) end
 if f <= c then return { -3, c, 0 } end
 `.trim(),
   ),

@@ -299,6 +299,18 @@ const mutants: Readonly<Record<string, Mutant>> = {
     profile: "mixed",
     invariants: ["I12"],
   },
+  "late-word": {
+    mistake: "an extend that is answered after the deadline brings the lease back where nobody has looked in between",
+    patches: [
+      {
+        file: "src/holding.ts",
+        find: "if (!ending() && hear(",
+        replace: "if (hear(",
+      },
+    ],
+    profile: "doze",
+    invariants: ["I2"],
+  },
   "denied-counts": {
     mistake: "what a node has promised counts on after it has said that it does not keep the lease",
     patches: [
@@ -507,7 +519,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
       {
         file: "src/scripts/propose.ts",
-        find: "local f = tonumber(ARGV[3])\nif f > now + 86400000000 then return { -4, now, 0 } end\nif c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end\nif f <= c then return { -3, c, 0 } end",
+        find: "local f = tonumber(ARGV[3])\nif f > now + 86400000000 then return { -4, now, 0 } end\nif ARGV[4] or c == 0 then c = math.max(c, now - 1000 * math.min(tonumber(ARGV[2]), 86400000)) end\nif f <= c then return { -3, c, 0 } end",
         replace: "local f = c + 1",
       },
       {
@@ -617,16 +629,33 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "adapters/memory/lock-twins.ts",
-        find: "if (counter === 0) counter = now - 1_000 * Math.min(Number(leaseMs), 86_400_000);",
+        find: "if (leastUptimeMs !== undefined || counter === 0)\n      counter = Math.max(counter, now - 1_000 * Math.min(Number(leaseMs), 86_400_000));",
         replace: "",
       },
       {
         file: "src/scripts/propose.ts",
-        find: "if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end",
+        find: "if ARGV[4] or c == 0 then c = math.max(c, now - 1000 * math.min(tonumber(ARGV[2]), 86400000)) end",
         replace: "",
       },
     ],
     profile: "quarantine3",
+    invariants: ["I4"],
+  },
+  "floor-of-nothing": {
+    mistake: "a node that came back with an old counter grants a proposal however old it is",
+    patches: [
+      {
+        file: "adapters/memory/lock-twins.ts",
+        find: "if (leastUptimeMs !== undefined || counter === 0)\n      counter = Math.max(counter, now - 1_000 * Math.min(Number(leaseMs), 86_400_000));",
+        replace: "if (counter === 0) counter = now - 1_000 * Math.min(Number(leaseMs), 86_400_000);",
+      },
+      {
+        file: "src/scripts/propose.ts",
+        find: "if ARGV[4] or c == 0 then c = math.max(c, now - 1000 * math.min(tonumber(ARGV[2]), 86400000)) end",
+        replace: "if c == 0 then c = now - 1000 * math.min(tonumber(ARGV[2]), 86400000) end",
+      },
+    ],
+    profile: "snapshot3",
     invariants: ["I4"],
   },
   "bare-majority": {
@@ -639,7 +668,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     ],
     profile: "fickle5",
-    invariants: ["I1", "I2", "I3", "I14"],
+    invariants: ["I1", "I2", "I3", "I13", "I14"],
   },
   "first-answers": {
     mistake: "a release settles at q answers of any kind",

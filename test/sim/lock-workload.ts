@@ -99,6 +99,8 @@ export class Worker {
       }
       case "sleep":
         return this.#oversleep(await this.#acquire());
+      case "doze":
+        return this.#doze(await this.#acquire());
       case "extend":
         return this.#extendAndRelease(await this.#acquire());
       case "hold":
@@ -191,6 +193,16 @@ export class Worker {
       await this.#process.sleep(ms);
       await this.#extend(held, leaseMs);
     }
+  }
+
+  /** Its machine sleeps while an extend is under way, as a rule for longer than the lease lasts. */
+  async #doze(held: Held): Promise<void> {
+    const { leaseMs } = this.#world.profile;
+    await this.#act(held, this.#draw("awake", 0.5, 0.9) * leaseMs);
+    const extending = this.#extend(held, 6 * leaseMs);
+    this.#process.freeze(this.#draw("doze", 0.5, 3) * leaseMs, true);
+    await extending;
+    await this.#holdAndRelease(held, false);
   }
 
   async #extend(held: Held, leaseMs: number): Promise<void> {

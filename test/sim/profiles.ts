@@ -1,7 +1,7 @@
 /** The worlds in which locks and caches are tried: each makes one kind of trouble likely. */
 import type { MessageFault, NetworkSettings } from "./network.ts";
 
-export type Cycle = "hold" | "extend" | "task" | "poll" | "abort" | "abandon" | "sleep" | "greedy";
+export type Cycle = "hold" | "extend" | "task" | "poll" | "abort" | "abandon" | "sleep" | "doze" | "greedy";
 
 interface WorldProfile {
   readonly nodes: number;
@@ -277,6 +277,22 @@ const workers: LockProfile = {
   isWorker: true,
 };
 
+/** Machines sleep while an extend is under way, and wake after others have held; old acquires come once more. */
+const doze: LockProfile = {
+  ...mixed,
+  usualProgress: 35.3,
+  processes: 3,
+  waitMs: 5_000,
+  lengthMs: 40_000,
+  holdMs: [0, 50],
+  cycles: [
+    ["doze", 1],
+    ["hold", 2],
+  ],
+  network: { ...mixed.network, faults: { ...noFaults, duplicate: 1, tail: 0.3 } },
+  trouble: calm,
+};
+
 /** Reads, builds, changes and invalidations of a few keys, with every fault, and old elections played again. */
 const cache: CacheProfile = {
   kind: "cache",
@@ -329,6 +345,7 @@ const profiles: Readonly<Record<string, Profile>> = {
   amnesia,
   lossless,
   workers,
+  doze,
   cache,
   /** Slow builds, short leases: most live by their renewals, and are overtaken where these are late. */
   overtaken: { ...cache, usualProgress: 94.7, leaseMs: 100, buildMs: [0, 600] },
@@ -461,6 +478,7 @@ const profiles: Readonly<Record<string, Profile>> = {
       ["task", 1],
     ],
     usualProgress: 8.95,
+    behindMs: 3 * 3_600_000,
     network: { ...mixed.network, faults: { ...noFaults, "drop request": 0.06, "drop reply": 0.03, duplicate: 0.3 } },
     trouble: {
       ...calm,
@@ -468,7 +486,7 @@ const profiles: Readonly<Record<string, Profile>> = {
       powerCutEveryMs: 8_000,
       restartMs: [10, 50],
       forgets: true,
-      snapshotEveryMs: 400,
+      snapshotEveryMs: 1_000,
     },
   },
   /** A quorum of four makes up for one of five nodes that forgets, and whose clock is stepped. */
