@@ -48,7 +48,7 @@ export type Said<Result> = {
       readonly reason: string;
       /** Redis' own code, such as "OOM". */
       readonly code: string;
-      /** The code to fail with where neither another try nor a roll-back would be let through: credentials, quotas. */
+      /** The code to fail with where neither another try nor a roll-back would be let through: credentials, quotas, or a server unfit. */
       readonly final: "config" | "unavailable" | undefined;
     }
   | { readonly kind: "unknown"; readonly reply?: undefined; readonly reason: string; readonly final?: undefined }

@@ -41,8 +41,7 @@ export type Built =
  *
  * 1. Its election is renewed whenever 60 % of the lease has passed, so that a normal build costs no renewal, and sooner
  *    after an unknown outcome. When another was elected or the entry invalidated, the election is lost.
- * 2. When it is slow, whoever takes an old value is given it.
- * 3. When it takes too long it has failed, so that a build that hangs does not hold the others up for ever.
+ * 2. When it takes too long it has failed, so that a build that hangs does not hold the others up for ever.
  */
 export async function runBuild(flight: Flight, builder: Reader, elected: Asked<ElectReply>, ask: Ask): Promise<Built> {
   const { context, signal } = flight;

@@ -57,7 +57,7 @@ export function createFlights(context: CacheContext): Flights {
   return {
     context,
     async read(call) {
-      const { name, signal, waitMs, softTimeoutMs = Infinity } = call;
+      const { name, signal, waitMs, softTimeoutMs } = call;
       const outer = outerBuild(context.node.client, call);
       let reader!: Reader;
       const told = new Promise<Told>((tell) => {
@@ -68,7 +68,10 @@ export function createFlights(context: CacheContext): Flights {
         reader.isOverdue = true;
         reader.flight?.expire();
       });
-      const cancelSoft = clock.after(softTimeoutMs, true, () => reader.flight?.rescue(reader).catch(() => {}));
+      const cancelSoft =
+        softTimeoutMs === undefined
+          ? undefined
+          : clock.after(softTimeoutMs, true, () => reader.flight?.rescue(reader).catch(() => {}));
       const outcome = await untilAborted(told, signal)
         .catch((cause: unknown): Told => {
           return { error: failure("aborted", "get", name, "the caller's signal aborted", { cause }) };
