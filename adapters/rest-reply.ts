@@ -9,24 +9,21 @@ import type { RestResponse } from "./rest-request.ts";
 
 /** A response that has been read to its end. */
 export interface Body {
-  readonly status: number;
+  readonly response: RestResponse;
   readonly text: string;
   /** The text as JSON; undefined where it is none. */
   readonly json: unknown;
-  readonly retryAfterMs: number | undefined;
   /** The REST token, which no error may show. */
   readonly token: string;
 }
 
-/** Reads a response whatever its status: an unread body holds its connection, and on Workers one of six places. */
-export async function readBody(response: RestResponse, token: string): Promise<Body> {
-  const { status } = response;
-  const text = await response.text();
+/** The body of a response, whatever its status. */
+export function bodyOf(response: RestResponse, text: string, token: string): Body {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {} // an outage of a proxy, most likely: replyOf tells it by status and text
-  return { status, text, json, retryAfterMs: Number(response.headers.get("retry-after")) * 1_000 || undefined, token };
+  return { response, text, json, token };
 }
 
 /** What a `/pipeline` of `count` answered to the command at `place`; a whole that failed fails each. */
@@ -43,12 +40,14 @@ export function replyAt(body: Body, place: number, count: number): Reply {
  * @throws ReplyError for what Redis answered, "WRONGPASS" for any 401; any other error where the outcome is unknown, as
  * for a proxy's own trouble: serverless-redis-http answers 500 after the command went out
  */
-export function replyOf({ status, text, json, retryAfterMs, token }: Body, answer: unknown = json): Reply {
+export function replyOf({ response, text, json, token }: Body, answer: unknown = json): Reply {
+  const { status, headers } = response;
   const { error, result } = Object(answer) as { error?: unknown; result?: unknown };
+  if (!error && status < 300 && isReply(result)) return result;
   const said = scrub(error, [token]);
+  const retryAfterMs = Number(headers.get("retry-after")) * 1_000 || undefined;
   if (status === 401) throw new ReplyError(said || "status 401", { code: "WRONGPASS" });
   if (said && (status < 500 || isRedisText(said))) throw new ReplyError(said, { retryAfterMs });
-  if (!said && status >= 200 && status < 300 && isReply(result)) return result;
   const shown = scrub(text.replace(/\s+/g, " "), [token]);
   throw Object.assign(new Error(`status ${status}: ${shown}`), { retryAfterMs });
 }

@@ -23,18 +23,19 @@ export interface RestResponse {
   text(): Promise<string>;
 }
 
-/** What is used of a `URL`. Its parts, not the class, which the libraries of some consumers do not have (report K04). */
-export interface UrlParts {
-  readonly href: string;
-  readonly origin: string;
+/** Where a REST API is. */
+export interface Address {
+  /** Origin and path, without a final slash, query or fragment. */
+  readonly base: string;
   readonly host: string;
-  readonly pathname: string;
 }
 
 /** The URL of a REST API, or undefined where what is given is none, or brings credentials. */
-export function urlOf(given: unknown): UrlParts | undefined {
-  const url = URL.canParse(given as string) ? new URL(given as string) : undefined; // which trims it
-  return url && /^https?:\/\/[^/@]+\//.test(url.href) ? url : undefined;
+export function urlOf(given: unknown): Address | undefined {
+  if (!URL.canParse(given as string)) return undefined;
+  const { href, host } = new URL(given as string); // which trims it
+  const base = /^https?:\/\/[^/@]+\/[^?#]*/.exec(href)?.[0].replace(/\/+$/, "");
+  return base ? { base, host } : undefined;
 }
 
 // Of all clients here, as one may be made for each request. A number alone: requests may share it anywhere.

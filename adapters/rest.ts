@@ -7,7 +7,7 @@ import { type CommandClient, type Signal, untilAborted } from "../src/command.ts
 import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
-import { type Body, readBody, replyOf, toldBy } from "./rest-reply.ts";
+import { type Body, bodyOf, replyOf, toldBy } from "./rest-reply.ts";
 import { type RestRequest, type RestResponse, uniqueBlanks, urlOf } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
@@ -57,30 +57,31 @@ export interface RestClientOptions {
  */
 export function restClient(options: RestClientOptions): CommandClient {
   const { fetch, cache, batch, label, scriptHeader } = options;
-  const url = urlOf(options.url);
+  let url = urlOf(options.url);
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Workers", "true");
-    const url = urlOf(options.url);
+    url ??= urlOf(options.url);
     // Neither a URL nor a token is shown: one may hold the other by mistake.
     if (!url) throw configError("url", "a REST URL without credentials", typeof options.url);
     const token = `${options.token ?? ""}`.trim(); // a line break often comes with it
     if (!/^[!-~]+$/.test(token)) throw configError("token", "a REST token", typeof options.token);
     if (signal?.aborted) throw signal.reason;
-    const address = url.origin + url.pathname.replace(/\/+$/, "") + path;
-    const request: RestRequest = {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify(payload) + uniqueBlanks(),
-      redirect: "manual", // a followed one would take the token along
-      ...(signal && { signal }),
-      ...(cache && { cache }),
-    };
-    const answered = (async () => readBody(await (fetch ?? globalThis.fetch)(address, request), token))();
-    const told = answered.catch((error: unknown) => {
-      throw toldBy(error, token);
-    });
-    return untilAborted(told, signal);
+    const answered = (async () =>
+      (fetch ?? globalThis.fetch)(url.base + path, {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        body: JSON.stringify(payload) + uniqueBlanks(),
+        redirect: "manual", // a followed one would take the token along
+        signal: signal as Signal, // undefined is to fetch as if it were absent
+        ...(cache && { cache }),
+      }))()
+      // Whatever the status: an unread body holds its connection, and on Workers one of six places.
+      .then(async (response) => bodyOf(response, await response.text(), token))
+      .catch((error: unknown) => {
+        throw signal?.aborted ? signal.reason : toldBy(error, token);
+      });
+    return untilAborted(answered, fetch && signal); // the runtime's own heeds the signal
   };
 
   return {

@@ -55,6 +55,11 @@ export interface Holding {
   /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
   readonly controller: { readonly signal: Signal; abort(reason?: unknown): void };
   /**
+   * Looks, and then waits for the deadline where anyone is to be told of it: an observer or, once `isTaken`, whoever has the
+   * signal. For all others the next look is soon enough, and a lease without a timer is cheaper.
+   */
+  watch(isTaken?: boolean): void;
+  /**
    * Whole ms in which a write may still be started, 0 when over. Looks at the clocks, so it is right before any timer
    * has run, as after a freeze; the look that finds the deadline passed loses the lease.
    */
@@ -78,12 +83,13 @@ export interface Holding {
   extend(leaseMs: number, type: "extended" | "renewed"): Promise<void>;
 }
 
-/** Holds what was granted: watches over its deadline, which keeps no process alive. */
+/** Holds what was granted. Watching over its deadline keeps no process alive. */
 export function createHolding(context: LockContext, grant: Grant): Holding {
   const { env, nodes, quorum, observe } = context;
   const { name, keys, token, fence, holds } = grant;
   const spare = nodes.length - quorum;
   const controller = new AbortController();
+  let isWatched: unknown = observe;
   let endedBy: Ending | undefined;
   let error: LockError | undefined;
   let cancelDeadline: (() => void) | undefined;
@@ -98,11 +104,10 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     remainingMs();
     return endedBy;
   };
-  const watch = (): void => {
+  const watch = (isTaken?: boolean): void => {
+    isWatched ||= isTaken;
     cancelDeadline?.();
-    cancelDeadline = env.clock.after(usableMs(context, grant), false, () => {
-      if (!ending()) watch();
-    });
+    if (!ending() && isWatched) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);
   };
   const lostError = (): LockError =>
     (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, {
@@ -134,7 +139,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
       // Over is for ever, also where nobody has looked since the deadline passed, as during a freeze.
       if (!ending() && hear(context, holds[index] as Hold, answer, leaseMs)) extensions += 1;
       else misses += 1;
-      if (!ending()) watch(); // also where the round was decided before
+      watch(); // also where the round was decided before
       return extensions >= quorum || misses > spare;
     });
     assertHeld();
@@ -146,7 +151,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   };
 
   watch();
-  return { context, grant, controller, remainingMs, ending, assertHeld, lostError, end, tell, extend };
+  return { context, grant, controller, watch, remainingMs, ending, assertHeld, lostError, end, tell, extend };
 }
 
 /** What a node says to an extend moves its bound, or ends it. Returns whether it has extended. */

@@ -90,12 +90,12 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
       const answer = answers[0] as Answer<AcquireReply>; // of its one node
       const { reply } = answer;
       if (reply?.type === "granted") {
-        const { fence, remainingMs } = reply;
+        const { fence } = reply;
         if (fence > largestFence) {
           cleanUp();
           throw failure("config", "acquire", name, "its fence is above 2 ** 52", { nodes: cost.nodes });
         }
-        const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];
+        const holds = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];
         const outcome = granted(context, { ...wanted, token, fence, holds }, cost);
         if (!outcome.held) cleanUp();
         return outcome;

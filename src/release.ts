@@ -51,14 +51,18 @@ export function createRelease(holding: Holding): () => Promise<ReleaseOutcome> {
     holding.end("released");
     const decided = (): "released" | "stolen" | false =>
       said.deleted >= quorum ? "released" : said.foreign > nodes.length - quorum && "stolen";
-    const uncertain = grant.holds.some((hold) => hold.uncertain);
-    const { answers, cost } = await askRelease({ ...context, nodes: silent }, grant, uncertain, ({ reply, from }) => {
-      if (reply) {
-        silent = silent.filter((node) => node !== from);
-        said[deletedBefore ? "deleted" : reply.type] += 1;
-      }
-      return !!decided();
-    });
+    const { answers, cost } = await askRelease(
+      { ...context, nodes: silent },
+      grant,
+      grant.holds.some((hold) => hold.uncertain),
+      ({ reply, from }) => {
+        if (reply) {
+          silent = silent.filter((node) => node !== from);
+          said[deletedBefore ? "deleted" : reply.type] += 1;
+        }
+        return !!decided();
+      },
+    );
     const outcome = decided() || (nodes.length - silent.length >= quorum && "expired");
     if (outcome) {
       releasing = Promise.resolve("already-released");

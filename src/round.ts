@@ -62,10 +62,10 @@ export async function askAll<Result extends Verdict>(
   const missing = nodes.length - answers.length;
   if (missing && all) void settle(context, all);
   return {
-    answers: [...answers],
+    answers,
     cost: {
       nodes: answers.map(reportOf),
-      requests: answers.reduce((sum, { requests }) => sum + requests, missing),
+      requests: answers.reduce((sum, answer) => sum + answer.requests, missing),
       durationMs: msSince(env.clock, startedAt),
     },
   };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import { isLockError } from "../src/errors.ts";
 import type { Lease } from "../src/lease.ts";
+import { createLock } from "../src/lock.ts";
 import { oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
 import { settle } from "./support/virtual-clock.ts";
@@ -25,6 +26,14 @@ describe("a lease", () => {
     expect(lease.fence).toBe(Number(await run("GET", `${key}:fence`)));
     expect(lease.token).toMatch(/^t[0-9a-f]{32}$/);
     expect(Number.isSafeInteger(lease.fence)).toBe(true);
+  });
+
+  // A getter of its own would give each lease a hidden class of its own in V8, kept until a full collection.
+  test("has no property of its own that is computed", async () => {
+    const lease = await oneRedis().lock.acquire("job");
+    for (const property of Object.values(Object.getOwnPropertyDescriptors(lease)))
+      expect(property).toHaveProperty("value");
+    expect("signal" in lease).toBe(true);
   });
 
   test("is new for each acquisition, and its fence grows", async () => {
@@ -129,6 +138,34 @@ describe("a lease after a pause or a step of a clock", () => {
     await clock.advance(20_000);
     expect(abortedAt - began).toBeGreaterThan(9_890);
     expect(abortedAt - began).toBeLessThanOrEqual(9_898);
+  });
+
+  test("without an observer, and until its signal is taken, it sets no timer", async () => {
+    const { redis, env, clock } = oneRedis();
+    const lease = await createLock(redis, {}, env).acquire("job");
+    expect(clock.pending).toEqual([]);
+    expect(lease.signal.aborted).toBe(false);
+    expect(clock.pending).toMatchObject([{ keepsAlive: false }]);
+    await lease.release();
+    expect(clock.pending).toEqual([]);
+  });
+
+  test("with an observer, the loss is told in time although nobody looks", async () => {
+    const { lock, clock, events } = oneRedis({ leaseMs: 10_000 });
+    await lock.acquire("job");
+    await clock.advance(9_898);
+    expect(events.map(({ type }) => type)).toEqual(["acquired", "lost"]);
+  });
+
+  test("a signal that is first taken when it is over has aborted, and after a release never does", async () => {
+    const { lock, clock } = oneRedis();
+    const lease = await lock.acquire("job");
+    await clock.advance(10_001);
+    expectOver(lease, "expired");
+    const released = await lock.acquire("job");
+    await released.release();
+    await clock.advance(10_000);
+    expect(released.signal.aborted).toBe(false);
   });
 
   test("a wall clock that steps forward ends it early, a monotonic one that stands still does not keep it", async () => {

@@ -143,7 +143,7 @@ describe("nodeTimeoutMs() and flightMs()", () => {
 
   test("a node is given the floor, but never more than the lease", () => {
     const fast = sampled(unknownRoundTrip, 1);
-    expect(nodeTimeoutMs(fast, 60_000, 250)).toBe(251);
+    expect(nodeTimeoutMs(fast, 60_000, 250)).toBe(260);
     expect(nodeTimeoutMs(fast, 100, 250)).toBe(100);
   });
 

@@ -115,8 +115,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/lock.ts",
-        find: "const holds = [{ sentAt: answer.sentAt, remainingMs, leaseMs, uncertain }];",
-        replace: "const holds = [{ sentAt: answer.sentAt, remainingMs: leaseMs, leaseMs, uncertain }];",
+        find: "const holds = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];",
+        replace: "const holds = [{ remainingMs: leaseMs, sentAt: answer.sentAt, leaseMs, uncertain }];",
       },
     ],
     profile: "mixed",
@@ -280,8 +280,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: "if (!ending()) watch();\n    });\n  };",
-        replace: "});\n  };",
+        find: "if (!ending() && isWatched) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);",
+        replace: "ending();",
       },
     ],
     profile: "mixed",

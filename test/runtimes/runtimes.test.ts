@@ -102,7 +102,7 @@ describeRedis("a lock and a cache over REST", () => {
         `import { createLock } from "leasehold";
         import { restClient } from "leasehold/rest";
         const lock = createLock(restClient({ url: Deno.args[0], token: Deno.args[1] }));
-        Deno.test("leaky", async () => void (await lock.acquire("leaks:left-behind")));`,
+        Deno.test("leaky", async () => void (await lock.acquire("leaks:left-behind")).signal);`,
       );
       await expect(denoTest(file)).rejects.toMatchObject({ stdout: expect.stringContaining("Leaks detected") });
     }, 60_000);
