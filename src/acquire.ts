@@ -69,7 +69,7 @@ export async function acquire(
       const waitedMs = msSince(clock, startedAt);
       const happened = { ...cost, name, requests, durationMs: waitedMs };
       if (held) {
-        held.holding.tell({ type: "acquired", remainingMs: held.lease.remaining(), ...happened });
+        if (observe) held.holding.tell({ type: "acquired", remainingMs: held.lease.remaining(), ...happened });
         return held;
       }
       if (signal?.aborted) {

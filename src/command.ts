@@ -13,7 +13,7 @@ export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer
     : {
         readonly aborted: boolean;
         readonly reason: unknown;
-        addEventListener(type: "abort", listener: () => void): void;
+        addEventListener(type: "abort", listener: () => void, options?: { once: boolean }): void;
         removeEventListener(type: "abort", listener: () => void): void;
       };
 
@@ -113,17 +113,16 @@ export function toReply(value: unknown): Reply {
  * have none of their own. The command itself is not recalled.
  */
 export function untilAborted<T>(promise: Promise<T>, signal: Signal | undefined): Promise<T> {
-  let stop: (() => void) | undefined;
   return new Promise<T>((resolve, reject) => {
-    stop = onAbort(signal, () => reject(signal?.reason));
-    promise.then(resolve, reject);
-  }).finally(stop);
+    const stop = onAbort(signal, () => reject(signal?.reason));
+    void promise.then(resolve, reject).then(stop);
+  });
 }
 
 /** Calls back once the signal aborts, at once where it has. Returns what ends the listening. */
 export function onAbort(signal: Signal | undefined, callback: () => void): () => void {
-  signal?.addEventListener("abort", callback);
   if (signal?.aborted) callback();
+  else signal?.addEventListener("abort", callback, { once: true });
   return () => signal?.removeEventListener("abort", callback);
 }
 

@@ -107,7 +107,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   const watch = (isTaken?: boolean): void => {
     isWatched ||= isTaken;
     cancelDeadline?.();
-    if (!ending() && isWatched) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);
+    if (isWatched && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);
   };
   const lostError = (): LockError =>
     (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, {

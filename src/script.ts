@@ -46,7 +46,7 @@ export async function runScript(
       if (!isReplyError(error) || !/NOSCRIPT\b/.test(error.message + error.code)) throw error;
     }
   }
-  return send(["EVAL", source, ...rest]);
+  return await send(["EVAL", source, ...rest]);
 }
 
 // By source: the scripts of this package times the headers in use, so a handful. Plain strings, safe to share.

@@ -280,7 +280,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: "if (!ending() && isWatched) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);",
+        find: "if (isWatched && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);",
         replace: "ending();",
       },
     ],

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { getEventListeners } from "node:events";
 import { memoryClient } from "../../adapters/memory/index.ts";
 import type { Command, CommandClient, Reply } from "../../src/command.ts";
 import type { Environment } from "../../src/environment.ts";
@@ -94,20 +95,7 @@ export function shortened({ token }: { readonly token: string }): string {
 /** A signal that counts what listens to it. */
 export function countingSignal(): { readonly controller: AbortController; readonly listeners: () => number } {
   const controller = new AbortController();
-  const { signal } = controller;
-  let count = 0;
-  const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
-  Object.assign(signal, {
-    addEventListener(...args: Parameters<typeof add>) {
-      count += 1;
-      add(...args);
-    },
-    removeEventListener(...args: Parameters<typeof remove>) {
-      count -= 1;
-      remove(...args);
-    },
-  });
-  return { controller, listeners: () => count };
+  return { controller, listeners: () => getEventListeners(controller.signal, "abort").length };
 }
 
 /** Starts a task of so long, or one that `end` ends, and gives its lease. */
