@@ -49,8 +49,7 @@ export function batching(send: SendBatch): CommandClient["execute"] {
     try {
       return replyAt(await untilAborted(batch.answered, signal), place, batch.commands.length);
     } finally {
-      batch.waiting -= 1;
-      if (!batch.waiting) {
+      if (!--batch.waiting) {
         if (open === batch) open = undefined; // or who comes next would join a request that is given up
         batch.request.abort();
       }

@@ -12,6 +12,7 @@ export interface RestRequest {
   readonly headers: Record<string, string>;
   readonly body: string;
   readonly redirect: "manual";
+  /** Undefined where there is none to heed. */
   readonly signal?: Signal;
   readonly cache?: "no-store" | "no-cache";
 }
@@ -30,8 +31,8 @@ export interface Address {
   readonly host: string;
 }
 
-/** The URL of a REST API, or undefined where what is given is none, or brings credentials. */
-export function urlOf(given: unknown): Address | undefined {
+/** Where a REST API is, or undefined where what is given is no URL, or brings credentials. */
+export function addressOf(given: unknown): Address | undefined {
   if (!URL.canParse(given as string)) return undefined;
   const { href, host } = new URL(given as string); // which trims it
   const base = /^https?:\/\/[^/@]+\/[^?#]*/.exec(href)?.[0].replace(/\/+$/, "");

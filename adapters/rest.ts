@@ -8,15 +8,18 @@ import { configError } from "../src/errors.ts";
 import { currentHost } from "../src/host.ts";
 import { batching } from "./rest-batch.ts";
 import { type Body, bodyOf, replyOf, toldBy } from "./rest-reply.ts";
-import { type RestRequest, type RestResponse, uniqueBlanks, urlOf } from "./rest-request.ts";
+import { addressOf, type RestRequest, type RestResponse, uniqueBlanks } from "./rest-request.ts";
 
 export type { RestRequest, RestResponse } from "./rest-request.ts";
 
 /** Options of {@link restClient}. */
 export interface RestClientOptions {
-  /** The https URL of the REST API, with a path if there is one. May be an unset variable: it is read at the first use. */
+  /**
+   * The https URL of the REST API, with a path if there is one. May be an unset variable: it is read at the first use, and
+   * no more once it was a URL.
+   */
   readonly url: string | undefined;
-  /** The REST token, one that may write. It is sent as a header and never printed. */
+  /** The REST token, one that may write. It is read at each request, sent as a header and never printed. */
   readonly token: string | undefined;
   /** @default {the host of the URL} */
   readonly label?: string | undefined;
@@ -57,18 +60,18 @@ export interface RestClientOptions {
  */
 export function restClient(options: RestClientOptions): CommandClient {
   const { fetch, cache, batch, label, scriptHeader } = options;
-  let url = urlOf(options.url);
+  let address = addressOf(options.url);
 
   const post = async (path: string, payload: unknown, signal: Signal | undefined): Promise<Body> => {
     if (batch && currentHost().isolatesRequests) throw configError("batch", "off on Workers", "true");
-    url ??= urlOf(options.url);
+    address ??= addressOf(options.url);
     // Neither a URL nor a token is shown: one may hold the other by mistake.
-    if (!url) throw configError("url", "a REST URL without credentials", typeof options.url);
+    if (!address) throw configError("url", "a REST URL without credentials", typeof options.url);
     const token = `${options.token ?? ""}`.trim(); // a line break often comes with it
     if (!/^[!-~]+$/.test(token)) throw configError("token", "a REST token", typeof options.token);
     if (signal?.aborted) throw signal.reason;
     const answered = (async () =>
-      (fetch ?? globalThis.fetch)(url.base + path, {
+      (fetch ?? globalThis.fetch)(address.base + path, {
         method: "POST",
         headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
         body: JSON.stringify(payload) + uniqueBlanks(),
@@ -81,15 +84,15 @@ export function restClient(options: RestClientOptions): CommandClient {
       .catch((error: unknown) => {
         throw signal?.aborted ? signal.reason : toldBy(error, token);
       });
-    return untilAborted(answered, fetch && signal); // the runtime's own heeds the signal
+    return untilAborted(answered, fetch && signal); // the global one is taken to heed the signal by itself
   };
 
   return {
     execute: batch
       ? batching((commands, signal) => post("/pipeline", commands, signal))
       : async (command, { signal } = {}) => replyOf(await post("", command, signal)),
-    label: label ?? url?.host,
+    label: label ?? address?.host,
     // Without it every EVAL on Upstash locks the whole database: https://upstash.com/docs/redis/features/key-locking.
-    scriptHeader: scriptHeader ?? (url?.host.endsWith(".upstash.io") ? "#!lua flags=allow-key-locking" : undefined),
+    scriptHeader: scriptHeader ?? (address?.host.endsWith(".upstash.io") ? "#!lua flags=allow-key-locking" : undefined),
   };
 }

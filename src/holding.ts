@@ -55,8 +55,8 @@ export interface Holding {
   /** Aborts at the deadline, on loss, or with a caller's reason; never once the lease was let go. */
   readonly controller: { readonly signal: Signal; abort(reason?: unknown): void };
   /**
-   * Looks, and then waits for the deadline where anyone is to be told of it: an observer or, once `isTaken`, whoever has the
-   * signal. For all others the next look is soon enough, and a lease without a timer is cheaper.
+   * Where anyone is to be told of the deadline, looks and then waits for it: for an observer or, once `isTaken`, for whoever
+   * has the signal. For all others their next look is soon enough, and a lease without a timer is cheaper.
    */
   watch(isTaken?: boolean): void;
   /**
@@ -89,7 +89,7 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
   const { name, keys, token, fence, holds } = grant;
   const spare = nodes.length - quorum;
   const controller = new AbortController();
-  let isWatched: unknown = observe;
+  let audience: unknown = observe;
   let endedBy: Ending | undefined;
   let error: LockError | undefined;
   let cancelDeadline: (() => void) | undefined;
@@ -105,9 +105,9 @@ export function createHolding(context: LockContext, grant: Grant): Holding {
     return endedBy;
   };
   const watch = (isTaken?: boolean): void => {
-    isWatched ||= isTaken;
+    audience ||= isTaken;
     cancelDeadline?.();
-    if (isWatched && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);
+    if (audience && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);
   };
   const lostError = (): LockError =>
     (error ??= failure("lost", "use the lease on", name, `it is no longer held: ${endedBy}`, {

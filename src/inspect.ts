@@ -61,6 +61,6 @@ export async function inspectLock(
   const context = { env: environment ?? systemEnvironment(), nodes, floorMs: timeoutMs, waitUntil: undefined };
   const question = { script: inspectScript, keys: [keys.lock, keys.fence], args: [], leaseMs: timeoutMs };
   const { answers } = await askAll(context, question);
-  answers.sort((a, b) => nodes.indexOf(a.from) - nodes.indexOf(b.from));
-  return stateOf(answers, quorum);
+  const inOrder = [...answers].sort((a, b) => nodes.indexOf(a.from) - nodes.indexOf(b.from));
+  return stateOf(inOrder, quorum);
 }

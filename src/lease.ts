@@ -33,7 +33,7 @@ export interface LeaseMethods {
   /**
    * Aborts with a "lost" error at the deadline, even if no reply ever comes, or as soon as the loss is known. Timers may
    * be late, so it is advice and `remaining()` decides. Under `withLock` it also aborts with the reason of the caller's
-   * signal. Never aborts once `release()` has been called. A copy of the lease, `{ ...lease }`, is without it.
+   * signal. Never aborts once `release()` has been called. A copy or a proxy of the lease is without it.
    */
   readonly signal: Signal;
   /** @throws LockError "lost" when the lease is over */
@@ -80,8 +80,8 @@ export interface HeldLease {
   close(): Promise<unknown>;
 }
 
-// On a prototype: V8 would give each lease with a getter of its own a hidden class of its own, and it keeps them all in its
-// old space. Measured: 15 µs of CPU for an acquire and a release became 8.
+// On a prototype: a lease with a getter of its own would have a V8 hidden class of its own, kept until a full collection.
+// Measured: an acquire and a release took 15 µs of CPU, and take 8.
 class LeaseWithSignal {
   readonly #holding: Holding;
 

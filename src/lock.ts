@@ -8,6 +8,7 @@ import type { CommandClient } from "./command.ts";
 import { type LockContext, settle, type Wanted } from "./context.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { failure } from "./errors.ts";
+import type { Hold } from "./holding.ts";
 import { type Lock, type LockOptions, lockMethods } from "./lock-methods.ts";
 import { type Answer, createNode, tooFewAnswers } from "./node.ts";
 import { newToken } from "./random.ts";
@@ -95,7 +96,7 @@ export function attemptsOnOne(context: LockContext, wanted: Wanted): Attempts {
           cleanUp();
           throw failure("config", "acquire", name, "its fence is above 2 ** 52", { nodes: cost.nodes });
         }
-        const holds = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];
+        const holds: Hold[] = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];
         const outcome = granted(context, { ...wanted, token, fence, holds }, cost);
         if (!outcome.held) cleanUp();
         return outcome;

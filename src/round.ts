@@ -18,10 +18,10 @@ export interface RoundQuestion<Result extends Verdict> extends Question<Result> 
   readonly withinMs?: number;
 }
 
-/** What had come back when a round was decided. */
+/** What has come back of a round that is decided. */
 export interface Round<Result> {
-  /** In order of arrival. */
-  readonly answers: Answer<Result>[];
+  /** In order of arrival; those that come later are still added. */
+  readonly answers: readonly Answer<Result>[];
   readonly cost: Cost;
 }
 

@@ -55,6 +55,6 @@ const digests = new Map<string, string>();
 /** The name that Redis gives a script; undefined where the runtime has no digest, and EVAL serves. */
 async function sha1(source: string): Promise<string | undefined> {
   const bytes = await globalThis.crypto?.subtle?.digest("SHA-1", new TextEncoder().encode(source));
-  digests.set(source, hex(new Uint8Array(bytes as ArrayBuffer))); // of no digest no digits
+  if (bytes) digests.set(source, hex(new Uint8Array(bytes)));
   return digests.get(source);
 }

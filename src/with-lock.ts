@@ -38,6 +38,7 @@ export async function runUnderLease<T>(
   try {
     const result = await new Promise<T>((resolve, reject) => {
       const endHold = (): void => {
+        holding.remainingMs(); // a lease that is over by then has expired, whether or not anyone watches
         holding.end("maxHold");
         if (holding.ending() !== "released") reject(holding.lostError()); // else the task has let go by itself
       };

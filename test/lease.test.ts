@@ -158,9 +158,11 @@ describe("a lease after a pause or a step of a clock", () => {
   });
 
   test("a signal that is first taken when it is over has aborted, and after a release never does", async () => {
-    const { lock, clock } = oneRedis();
+    const { redis, env, clock } = oneRedis();
+    const lock = createLock(redis, {}, env); // without an observer, so that no timer runs
     const lease = await lock.acquire("job");
     await clock.advance(10_001);
+    expect(lease.signal.aborted).toBe(true);
     expectOver(lease, "expired");
     const released = await lock.acquire("job");
     await released.release();

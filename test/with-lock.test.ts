@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ReplyError } from "../src/command.ts";
 import type { Lease } from "../src/lease.ts";
+import { createLock } from "../src/lock.ts";
 import type { Task } from "../src/with-lock.ts";
 import { countingSignal, oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
@@ -227,6 +228,16 @@ describe("maxHoldMs", () => {
     expect(verbs()).not.toContain("release");
     expect(clock.pending).toEqual([]);
   });
+
+  test.for([990, 1_050])(
+    "says expired after %i ms where the lease was over before, also if nobody watches",
+    async (maxHoldMs) => {
+      const { client, env, clock } = oneRedis({}, { acquire: [undefined], always: { lose: "request" } });
+      const lock = createLock(client, { leaseMs: 1_000 }, env);
+      const error = await lockError(clock.until(lock.withLock("job", { maxHoldMs }, forever)), "lost");
+      expect(error.lostBy).toBe("expired");
+    },
+  );
 
   test("drops what the task comes to later, an error too", async () => {
     const { lock, clock } = oneRedis();

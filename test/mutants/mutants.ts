@@ -115,8 +115,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/lock.ts",
-        find: "const holds = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];",
-        replace: "const holds = [{ remainingMs: leaseMs, sentAt: answer.sentAt, leaseMs, uncertain }];",
+        find: "const holds: Hold[] = [{ ...reply, sentAt: answer.sentAt, leaseMs, uncertain }];",
+        replace: "const holds: Hold[] = [{ remainingMs: leaseMs, sentAt: answer.sentAt, leaseMs, uncertain }];",
       },
     ],
     profile: "mixed",
@@ -280,7 +280,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/holding.ts",
-        find: "if (isWatched && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);",
+        find: "if (audience && !ending()) cancelDeadline = env.clock.after(usableMs(context, grant), false, watch);",
         replace: "ending();",
       },
     ],

@@ -1,13 +1,16 @@
 /** The process of a batch: patches what it is told to before it loads anything that ships. */
 import { once } from "node:events";
 import { applyPatches } from "../mutants/patch.ts";
-import type { Batch, BatchRequest, Failure } from "./batch.ts";
+import type { Batch, BatchRequest, Failure, Told } from "./batch.ts";
 
 const [request] = (await once(process, "message")) as [BatchRequest];
-process.send?.(await run(request).catch((error: unknown) => error));
-process.disconnect();
+const told: Told = await runSeeds(request).then(
+  (batch) => ({ batch }),
+  (error: unknown) => ({ error }),
+);
+process.send?.(told, () => process.disconnect()); // sooner, what is not yet written would be lost
 
-async function run({
+async function runSeeds({
   profile,
   from,
   seeds,

@@ -42,13 +42,24 @@ export interface Batch {
   readonly seconds: number;
 }
 
+/** What the process of a batch says. */
+export interface Told {
+  readonly batch?: Batch;
+  readonly error?: unknown;
+}
+
 // Not a thread: V8 of Node 24 now and then ends a process of many isolates ("Check failed: jit_page.has_value()").
 export function runBatch(request: BatchRequest): Promise<Batch> {
   return new Promise((resolve, reject) => {
     const child = fork(fileURLToPath(new URL("./batch-process.ts", import.meta.url)), { serialization: "advanced" });
-    child.once("message", (told) => (told instanceof Error ? reject(told) : resolve(told as Batch)));
+    const end = (): void => void child.kill(); // by itself it would not see that nobody waits any more
+    process.once("exit", end);
+    child.once("message", ({ batch, error }: Told) => (batch ? resolve(batch) : reject(error)));
     child.once("error", reject);
-    child.once("exit", (code, by) => reject(new Error(`A batch of ${request.profile} ended with ${code ?? by}`)));
+    child.once("exit", (code, by) => {
+      process.off("exit", end);
+      reject(new Error(`A batch of ${request.profile} ended with ${code ?? by}`));
+    });
     child.send(request);
   });
 }

@@ -43,8 +43,8 @@ export interface Promises {
 export interface Held {
   readonly lease: Lease;
   readonly process: Process;
-  /** The signal itself: asking the lease for it would make it look at the clock. */
-  readonly signal: AbortSignal;
+  /** The signal itself, where this holder takes it at once: asking the lease for it makes it look at the clock. */
+  readonly signal: AbortSignal | undefined;
   readonly calledAt: number;
   readonly returnedAt: number;
   /** Until when, in true time, its last look lets it act. */
@@ -138,7 +138,7 @@ export class LockChecker implements Witness {
     const held: Held = {
       lease,
       process,
-      signal: lease.signal,
+      signal: /[0-7]$/.test(token) ? lease.signal : undefined,
       calledAt,
       returnedAt: this.#timeline.now,
       trustedUntil: -Infinity,
@@ -222,7 +222,7 @@ export class LockChecker implements Witness {
     }
     for (const { lease, signal, process, wasHeld } of this.#byToken.values()) {
       const isOver = lease.remaining() === 0;
-      if (wasHeld && (!isOver || signal.aborted))
+      if (wasHeld && (!isOver || (signal ?? lease.signal).aborted))
         this.#report("I15", `${process.name} let go in time, and was told so`);
     }
     for (const { held, outcome } of this.#outcomes) {

@@ -247,7 +247,8 @@ export class Worker {
     const { checker, report } = this.#world;
     const remainingMs = checker.look(held);
     await this.#process.sleep(remainingMs + 20);
-    if (!held.signal.aborted) report("I13", `${this.#process.name} slept past its deadline and was not told`);
+    if (!(held.signal ?? held.lease.signal).aborted)
+      report("I13", `${this.#process.name} slept past its deadline and was not told`);
     held.mayEnd = true;
   }
 
