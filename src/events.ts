@@ -68,5 +68,5 @@ export type Observer = (event: LeaseholdEvent) => void;
 
 /** Tells the observer, and changes nothing whatever it does. */
 export function notify(observe: Observer | undefined, event: LeaseholdEvent): void {
-  (async () => observe?.(event))().catch(() => {});
+  if (observe) (async () => observe(event))().catch(() => {});
 }

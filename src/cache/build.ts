@@ -72,13 +72,13 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
     const value = await runNested(nesting, build, { signal, fence: won?.attempt ?? 0, stale });
-    const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
-    return { payload: await toPayload(context, name, value), lives };
+    const payload = await toPayload(context, name, value);
+    return { payload, lives: value === null ? [negativeMs, negativeMs] : livesOf(builder) };
   };
   try {
     return await untilAborted(run(), signal);
   } catch (cause) {
-    return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
+    return { hasFailed: !signal.aborted || isLockError(signal.reason, "timeout"), cause };
   } finally {
     over.abort();
     nesting.key = "";

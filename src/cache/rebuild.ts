@@ -44,9 +44,8 @@ export async function rebuild(flight: Flight, asker: Reader, elected: Asked<Elec
   serve(flight, elected, false, flight.isKept ? undefined : builder);
   flight.waitFor(builder); // gives up where nobody is left
   const early = [...flight.readers];
-  const built = await runBuild(flight, builder, elected, ask);
+  const { payload, lives, hasFailed, cause } = await runBuild(flight, builder, elected, ask);
 
-  const { payload, lives, hasFailed, cause } = built;
   const fits = payload && !isTooLong(context, payload);
   const asked = fits ? await ask(commitScript, payload, ...lives) : await ask(tendScript, hasFailed ? -1 : 0);
   const reply = payload && !fits ? undefined : asked?.reply;

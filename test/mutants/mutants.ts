@@ -447,8 +447,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/node.ts",
-        find: "const stopListening = onAbort(signal,",
-        replace: "const stopListening = onAbort(undefined,",
+        find: "onAbort(signal, giveUp",
+        replace: "onAbort(undefined, giveUp",
       },
     ],
     profile: "mixed",
@@ -459,8 +459,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/node.ts",
-        find: "await untilAborted(runScript(node.client, question, send), timeUp.signal)",
-        replace: "await runScript(node.client, question, send)",
+        find: "reject(new Error(reason));",
+        replace: "if (!requests) reject(new Error(reason));",
       },
     ],
     profile: "mixed",
