@@ -76,9 +76,9 @@ export function attemptsOnQuorum(context: LockContext, wanted: Wanted): Attempts
         }
         if (reply?.type === "granted") {
           grants += 1;
-          if (hold.remainingMs < 0) Object.assign(hold, { sentAt, remainingMs: reply.remainingMs }); // else extended since
-          if (!held?.holding.ending())
-            held?.holding.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
+          const isOver = held?.holding.ending(); // asked first: a lease that is over, or extended since, gains nothing
+          if (!isOver && hold.remainingMs < 0) Object.assign(hold, { sentAt, remainingMs: reply.remainingMs });
+          if (!isOver) held?.holding.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
         } else losses += 1;
         return grants >= quorum || losses > spare;
       });

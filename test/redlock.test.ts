@@ -225,6 +225,19 @@ describe("a Redlock's acquire()", () => {
     expect(types().at(-1)).toBe("lost");
   });
 
+  test("a grant that comes after the deadline brings no lease back, though nobody has looked in between", async () => {
+    const options = { leaseMs: 2_000, observe: undefined };
+    const { lock, clock } = world(3, options, ({ node, verb, command }) => {
+      if (verb !== "acquire") return undefined;
+      return node === 0 ? { answer: [1, proposalOf(command), 300] } : node === 2 ? { replyMs: 450 } : undefined;
+    });
+    const lease = await lock.acquire("job");
+    expect(lease.remaining()).toBe(300 - 22);
+    await clock.advance(500);
+    expect(lease.remaining()).toBe(0);
+    expect(lease.signal.aborted).toBe(true);
+  });
+
   test("a grant that comes after the release is not told, and was deleted", async () => {
     const { lock, clock, run, types } = world(3, {}, ({ node, verb }) =>
       node === 2 && verb === "acquire" ? { replyMs: 500 } : undefined,
