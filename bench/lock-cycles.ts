@@ -2,19 +2,18 @@
  * Lock cycles against a floor written by hand, on one Redis in one run: `npm run bench`.
  *
  * Each figure is the median of paired rounds, floor and lock in turn, so that it holds on a machine whose speed drifts.
- * Each scenario has a process of its own, as in a user's there is one client: with several, the engine compiles the code
- * that they share for all of them, and slower.
+ * Each scenario has a process of its own, as a user has one kind of client: with several, the engine compiles the code that
+ * they share for all of them, and slower.
  */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { Result } from "./scenario-process.ts";
-import { scenarios } from "./scenarios.ts";
-import { startRedis, startRest } from "./servers.ts";
+import { type Result, scenarios } from "./scenarios.ts";
+import { farMs, startRedis, startRest } from "./servers.ts";
 
 const redis = await startRedis();
 const near = await startRest(redis.port, 0);
-const far = await startRest(redis.port, 5);
+const far = await startRest(redis.port, farMs);
 try {
   console.log(`Node ${process.version}, cycles per second (medians of paired rounds)\n`);
   console.log("scenario                                    floor     lock   ratio  wanted");
@@ -33,6 +32,6 @@ try {
 async function measure(place: number): Promise<Result> {
   const script = fileURLToPath(new URL("./scenario-process.ts", import.meta.url));
   const args = ["--conditions=leasehold-source", script, place, redis.port, near.port, far.port].map(String);
-  const { stdout } = await promisify(execFile)(process.execPath, args);
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 300_000 });
   return JSON.parse(stdout) as Result;
 }

@@ -1,13 +1,5 @@
 /** Measures one scenario in its own process: its place in the list, then the three ports. Prints a `Result` as JSON. */
-import { type Cycle, type Scenario, scenarios } from "./scenarios.ts";
-
-/** Medians of the paired rounds. */
-export interface Result {
-  /** Cycles per second. */
-  readonly floor: number;
-  readonly lock: number;
-  readonly ratio: number;
-}
+import { type Cycle, type Result, type Scenario, scenarios } from "./scenarios.ts";
 
 const warmUps = 2;
 const rounds = 25;
@@ -15,8 +7,8 @@ const rounds = 25;
 const [place = -1, redis = 0, near = 0, far = 0] = process.argv.slice(2).map(Number);
 const scenario = scenarios[place];
 if (!scenario) throw new Error(`There is no scenario ${place}`);
-console.log(JSON.stringify(await compare(scenario, scenario.begin({ redis, near, far }))));
-process.exit(); // the connections are still open
+const result = await compare(scenario, scenario.begin({ redis, near, far }));
+process.stdout.write(JSON.stringify(result), () => process.exit()); // the connections are still open
 
 async function compare(scenario: Scenario, { floor, lock }: ReturnType<Scenario["begin"]>): Promise<Result> {
   const pairs: { floor: number; lock: number }[] = [];

@@ -7,17 +7,24 @@ import { Redis } from "ioredis";
 import { type CommandClient, createLock } from "leasehold";
 import { ioredisClient } from "leasehold/ioredis";
 import { restClient } from "leasehold/rest";
-import { restToken } from "./servers.ts";
+import { farMs, restToken } from "./servers.ts";
 
 /** Acquires and releases one key once. */
 export type Cycle = (key: string) => Promise<unknown>;
 
-/** The ports of one Redis, and of the REST servers before it. */
+/** The ports of one Redis, and of two REST servers before it: one beside this process, and one `farMs` away. */
 export interface Ports {
   readonly redis: number;
   readonly near: number;
-  /** Each request and each reply takes 5 ms. */
   readonly far: number;
+}
+
+/** Medians of the paired rounds. */
+export interface Result {
+  /** Cycles per second. */
+  readonly floor: number;
+  readonly lock: number;
+  readonly ratio: number;
 }
 
 export interface Scenario {
@@ -49,8 +56,8 @@ const crowd = { keys: 64, cyclesPerKey: 20 };
 export const scenarios: readonly Scenario[] = [
   { name: "TCP, sequential", keys: 1, cyclesPerKey: 1_000, wanted: 0.6, begin: overTcp },
   { name: "TCP, 64 keys at once", keys: 64, cyclesPerKey: 50, wanted: 0, begin: overTcp },
-  { name: "HTTP, 5 ms each way, sequential", keys: 1, cyclesPerKey: 20, wanted: 0.95, begin: overHttp },
-  { name: "HTTP, 5 ms each way, 64 keys at once", ...crowd, wanted: 0.95, begin: overHttp },
+  { name: `HTTP, ${farMs} ms each way, sequential`, keys: 1, cyclesPerKey: 20, wanted: 0.95, begin: overHttp },
+  { name: `HTTP, ${farMs} ms each way, 64 keys at once`, ...crowd, wanted: 0.95, begin: overHttp },
   // The transports alone: the same commands over restClient and over @upstash/redis, which pipelines by itself.
   {
     name: "HTTP batched, 64 keys, same commands",
@@ -59,7 +66,12 @@ export const scenarios: readonly Scenario[] = [
     begin: ({ near }) => batched(near, commandFloor),
   },
   { name: "HTTP batched, 64 keys", ...crowd, wanted: 0, begin: ({ near }) => batched(near, lockCycle) },
-  { name: "HTTP batched, 5 ms each way, 64 keys", ...crowd, wanted: 0, begin: ({ far }) => batched(far, lockCycle) },
+  {
+    name: `HTTP batched, ${farMs} ms each way, 64 keys`,
+    ...crowd,
+    wanted: 0,
+    begin: ({ far }) => batched(far, lockCycle),
+  },
 ];
 
 function at(port: number): string {

@@ -26,19 +26,28 @@ export async function startRedis(): Promise<Server> {
     "--dbfilename",
     "bench.rdb",
   ];
-  const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "inherit"] });
+  const child = begin("redis-server", args);
   await until(child, "Ready to accept connections");
   return { port, stop: () => stop(child) };
 }
+
+/** How far the REST server is that is not near: each request and each reply takes so long. */
+export const farMs = 5;
 
 /** The package's own REST server over that Redis; each request and each reply takes `delayMs`. */
 export async function startRest(redisPort: number, delayMs: number): Promise<Server> {
   const port = await freePort();
   const script = fileURLToPath(new URL("./rest-process.ts", import.meta.url));
   const args = ["--conditions=leasehold-source", script, `${port}`, `${redisPort}`, `${delayMs}`, restToken];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const child = begin(process.execPath, args);
   await until(child, "listening");
   return { port, stop: () => stop(child) };
+}
+
+function begin(program: string, args: readonly string[]): ChildProcess {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
+  process.once("exit", () => child.kill()); // where another one did not start
+  return child;
 }
 
 async function until(child: ChildProcess, words: string): Promise<void> {
@@ -54,7 +63,7 @@ async function until(child: ChildProcess, words: string): Promise<void> {
 }
 
 async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
+  if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill();
   await once(child, "exit");
 }

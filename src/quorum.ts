@@ -25,7 +25,7 @@ const dayUs = 86_400_000_000;
  * Attempts on several nodes, each of them a round.
  *
  * 1. A round is won at the q-th grant, and lost as soon as more than N - q nodes have not granted. What comes later still
- *    counts for the lease: a late grant is one more bound.
+ *    counts: a late grant is one more bound, unless the lease is over or that node has been extended since.
  * 2. Each round has a token of its own. That of a round that was lost, or whose lease is too short, is rolled back on all
  *    nodes at once, whatever they have said; that is awaited only on giving up.
  * 3. The round proposes a fence, the wall clock in µs or more than any node has granted, and a node grants only what is
@@ -76,7 +76,7 @@ export function attemptsOnQuorum(context: LockContext, wanted: Wanted): Attempts
         }
         if (reply?.type === "granted") {
           grants += 1;
-          const isOver = held?.holding.ending(); // asked first: a lease that is over, or extended since, gains nothing
+          const isOver = held?.holding.ending(); // asked before the bound moves: what is over stays over
           if (!isOver && hold.remainingMs < 0) Object.assign(hold, { sentAt, remainingMs: reply.remainingMs });
           if (!isOver) held?.holding.tell({ type: "late-grant", nodes: [reportOf(answer)], requests, durationMs });
         } else losses += 1;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { msSince } from "./clock.ts";
 import { type LockContext, settle } from "./context.ts";
 import type { NodeReport } from "./errors.ts";
 import { type Answer, ask, learn, type Question, reportOf } from "./node.ts";
@@ -43,6 +44,7 @@ export async function askAll<Result extends Verdict>(
 ): Promise<Round<Result>> {
   const { env, nodes, floorMs } = context;
   const { leaseMs, withinMs = leaseMs } = question;
+  const startedAt = env.clock.now();
   const answers: Answer<Result>[] = [];
   let all: Promise<unknown> | undefined;
   await new Promise<unknown>((resolve, reject) => {
@@ -64,7 +66,7 @@ export async function askAll<Result extends Verdict>(
     cost: {
       nodes: answers.map(reportOf),
       requests: answers.reduce((sum, answer) => sum + answer.requests, missing),
-      durationMs: answers.at(-1)?.ms ?? 0,
+      durationMs: msSince(env.clock, startedAt),
     },
   };
 }

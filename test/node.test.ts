@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { memoryClient } from "../adapters/memory/index.ts";
-import { type CommandClient, type Reply, ReplyError } from "../src/command.ts";
+import { type Command, type CommandClient, type Reply, ReplyError } from "../src/command.ts";
 import { LockError, type LockErrorCode } from "../src/errors.ts";
 import { createLock } from "../src/lock.ts";
+import { runScript } from "../src/script.ts";
 import { acquireScript } from "../src/scripts/acquire.ts";
 import { oneRedis } from "./support/one-redis.ts";
 import { lockError } from "./support/rejection.ts";
@@ -203,6 +204,39 @@ describe("a client below", () => {
     expect(sent).toEqual(["EVALSHA", "EVAL"]);
     expect(lease.remaining()).toBeGreaterThan(0);
     expect(clock.pending).toEqual([]);
+  });
+
+  // With clients that do not heed their signal: nobody would hear what such a command grants.
+  test("is sent nothing once its caller has aborted, though the digest was still being made", async () => {
+    const sent: Command[] = [];
+    const execute = async (command: Command) => sent.push(command);
+    const { lock } = over(execute, { cachesScripts: true, scriptHeader: "#!lua name=not_digested_yet" });
+    const controller = new AbortController();
+    const acquiring = lock.acquire("job", { signal: controller.signal });
+    controller.abort();
+    await lockError(acquiring, "aborted");
+    for (let made = 0; made < 10; made += 1) await crypto.subtle.digest("SHA-1", new Uint8Array(1_000));
+    expect(sent).toEqual([]);
+  });
+
+  test("is sent no source by a NOSCRIPT that comes after its time", async () => {
+    const sent: unknown[] = [];
+    const refusals: (() => void)[] = [];
+    const { lock, clock } = over(
+      ([verb]) => {
+        sent.push(verb);
+        return new Promise((_, reject) => refusals.push(() => reject(new ReplyError("NOSCRIPT No matching script."))));
+      },
+      { cachesScripts: true },
+    );
+    await runScript({ cachesScripts: true }, { script: acquireScript, keys: [], args: [] }, async () => null); // the digest
+    await lockError(clock.until(lock.acquire("job")), "unavailable");
+    const before = sent.length;
+    expect(before).toBeGreaterThan(1);
+    for (const refuse of refusals) refuse();
+    await settle();
+    expect(sent).toHaveLength(before);
+    expect(sent).not.toContain("EVAL");
   });
 });
 

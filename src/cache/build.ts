@@ -21,7 +21,7 @@ export type Ask = <Result extends EntryReply>(
   ...args: (string | number)[]
 ) => Promise<Asked<Result> | undefined>;
 
-/** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed; or nothing. */
+/** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed or was given up. */
 export type Built =
   | {
       readonly payload: string;
