@@ -91,7 +91,7 @@ export async function ask<Result>(
   const timeUp = new AbortController();
   let requests = 0;
   const send = (command: Command): Promise<Reply> => {
-    timeUp.signal.throwIfAborted(); // a digest that was made first may have taken all the time
+    timeUp.signal.throwIfAborted(); // it may have been while a digest was made, or before a NOSCRIPT came
     requests += 1;
     return node.client.execute(command, { signal: timeUp.signal });
   };
