@@ -89,7 +89,7 @@ export async function acquire(
         throw failure("timeout", "acquire", name, reason, { ...error, cause: error });
       }
       const holderMs = contended ? retryAfterMs : undefined;
-      const delayMs = retryDelayMs(retry, waitedMs, chance(random), holderMs);
+      const delayMs = retryDelayMs({ retry, waitedMs, holderMs, chance: chance(random) });
       const pauseMs = Math.min(mostMs, Math.max(leastMs, delayMs));
       withinMs = Math.max(floorMs, leftMs - pauseMs);
       await sleep(clock, pauseMs, signal).catch(() => {}); // an abort is seen after the next try, which sends nothing

@@ -13,6 +13,7 @@ import {
   type Reply,
   ReplyError,
   type Signal,
+  untilAborted,
 } from "./command.ts";
 import type { Environment } from "./environment.ts";
 import { failure, isLockError, type LockError, type NodeReport, scrub } from "./errors.ts";
@@ -95,27 +96,21 @@ export async function ask<Result>(
     requests += 1;
     return node.client.execute(command, { signal: timeUp.signal });
   };
-  let cancels: (() => void)[] = [];
+  const giveUp = (reason: string): void => timeUp.abort(new Error(reason));
+  const cancelTimer = clock.after(timeoutMs, keepsAlive, () => giveUp("timeout"));
+  const stopListening = onAbort(signal, () => giveUp("aborted"));
+
   let said: Said<Result>;
   try {
-    const reply = script.decode(
-      await new Promise<Reply>((resolve, reject) => {
-        // Rejects by itself: a listener on `timeUp.signal` for that costs half a µs, measured.
-        const giveUpAs = (reason: string) => (): void => {
-          timeUp.abort();
-          reject(new Error(reason));
-        };
-        cancels = [clock.after(timeoutMs, keepsAlive, giveUpAs("timeout")), onAbort(signal, giveUpAs("aborted"))];
-        runScript(node.client, question, send).then(resolve, reject);
-      }),
-    );
+    const reply = script.decode(await untilAborted(runScript(node.client, question, send), timeUp.signal));
     if (!reply) throw new Error("odd reply");
     said = { kind: "reply", reply };
   } catch (error) {
     if (isLockError(error, "config")) throw error;
     said = classify(error, question);
   } finally {
-    for (const cancel of cancels) cancel();
+    cancelTimer();
+    stopListening();
   }
   return { ...said, from: node, sentAt, ms: msSince(clock, sentAt), requests };
 }

@@ -8,14 +8,16 @@ const refusal = fc.record({ chance, holderMs: holder });
 
 describe("retryDelayMs()", () => {
   test("the first retries grow by half each time, around 30 ms and up to a second", () => {
-    const delays = [1, 2, 3, 4, 5, 6, 7, 8].map((retry) => Math.round(retryDelayMs(retry, 10_000, 0.5)));
+    const delays = [1, 2, 3, 4, 5, 6, 7, 8].map((retry) =>
+      Math.round(retryDelayMs({ retry, waitedMs: 10_000, holderMs: undefined, chance: 0.5 })),
+    );
     expect(delays).toEqual([45, 68, 101, 152, 228, 342, 513, 769]);
-    expect(retryDelayMs(20, 60_000, 0.5)).toBe(1_000);
+    expect(retryDelayMs({ retry: 20, waitedMs: 60_000, holderMs: undefined, chance: 0.5 })).toBe(1_000);
   });
 
   test("waiters that were refused at the same moment spread over as much as they wait", () => {
     for (const retry of [1, 4, 8, 30]) {
-      const at = (chance: number): number => retryDelayMs(retry, 60_000, chance);
+      const at = (chance: number): number => retryDelayMs({ retry, waitedMs: 60_000, holderMs: undefined, chance });
       const middle = at(0.5);
       expect(at(0)).toBeCloseTo(0.5 * middle);
       expect(at(1 - 2 ** -32)).toBeCloseTo(1.5 * middle);
@@ -31,7 +33,7 @@ describe("retryDelayMs()", () => {
         fc.nat(60_000),
         chance,
         (retry, waitedMs, holderMs, chance) => {
-          expect(retryDelayMs(retry, waitedMs, chance, holderMs)).toBeLessThanOrEqual(holderMs + 5);
+          expect(retryDelayMs({ retry, waitedMs, holderMs, chance })).toBeLessThanOrEqual(holderMs + 5);
         },
       ),
     );
@@ -41,8 +43,8 @@ describe("retryDelayMs()", () => {
     fc.assert(
       fc.property(fc.array(refusal, { minLength: 1, maxLength: 100 }), (refusals) => {
         let waitedMs = 0;
-        for (const [index, { chance, holderMs }] of refusals.entries()) {
-          const delay = retryDelayMs(index + 1, waitedMs, chance, holderMs);
+        for (const [index, each] of refusals.entries()) {
+          const delay = retryDelayMs({ retry: index + 1, waitedMs, ...each });
           expect(delay).toBeGreaterThanOrEqual(0);
           expect(delay).toBeLessThanOrEqual(1_500);
           waitedMs += delay;
@@ -55,8 +57,8 @@ describe("retryDelayMs()", () => {
     const requestsIn10s = (refusals: Iterable<{ chance: number; holderMs: number | undefined }>): number => {
       let waitedMs = 0;
       let requests = 1;
-      for (const { chance, holderMs } of refusals) {
-        waitedMs += retryDelayMs(requests, waitedMs, chance, holderMs);
+      for (const each of refusals) {
+        waitedMs += retryDelayMs({ retry: requests, waitedMs, ...each });
         if (waitedMs > 10_000) return requests + 1; // the last one is made as the time runs out
         requests += 1;
       }

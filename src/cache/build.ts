@@ -21,7 +21,7 @@ export type Ask = <Result extends EntryReply>(
   ...args: (string | number)[]
 ) => Promise<Asked<Result> | undefined>;
 
-/** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed or was given up. */
+/** What came of a build: a payload, with how long it is fresh, and of use; or a cause, where it failed; or nothing. */
 export type Built =
   | {
       readonly payload: string;
@@ -72,13 +72,13 @@ export async function runBuild(flight: Flight, builder: Reader, elected: Asked<E
   const run = async (): Promise<Built> => {
     const stale = won?.payload ? await fromPayload(context, name, won.payload).catch(() => {}) : undefined;
     const value = await runNested(nesting, build, { signal, fence: won?.attempt ?? 0, stale });
-    const payload = await toPayload(context, name, value);
-    return { payload, lives: value === null ? [negativeMs, negativeMs] : livesOf(builder) };
+    const lives = value === null ? [negativeMs, negativeMs] : livesOf(builder);
+    return { payload: await toPayload(context, name, value), lives };
   };
   try {
     return await untilAborted(run(), signal);
   } catch (cause) {
-    return { hasFailed: !signal.aborted || isLockError(signal.reason, "timeout"), cause };
+    return signal.aborted && !isLockError(signal.reason, "timeout") ? {} : { hasFailed: true, cause };
   } finally {
     over.abort();
     nesting.key = "";

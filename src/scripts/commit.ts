@@ -21,8 +21,8 @@ local fence, d, took = ARGV[2] + 0, n('d'), now - n('ls') + 1
 if h.f == ARGV[2] then return r('stored', 0) end
 if not mine then
   if h.t == ARGV[1] then redis.call('HDEL', KEYS[1], 'lu') end
-  return r(not h.lf and 'gone' or n('fl') > fence and 'invalidated' or 'superseded', 0,
-    n('f') > fence and now < n('fu') and known())
+  local why = not h.lf and 'gone' or n('fl') > fence and 'invalidated' or 'superseded'
+  return r(why, 0, n('f') > fence and now < n('fu') and known())
 end
 if n('ls') > 0 then d = d > 0 and d + (took - d) * (took < d and .5 or .3) or took end
 w('p', ARGV[4], 'f', ARGV[2], 'fu', s(now + ARGV[5]), 'xu', s(now + ARGV[6]), 'd', s(d), 'lu', '0', 'e', '0', 'bu', '0')

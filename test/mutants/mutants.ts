@@ -447,8 +447,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/node.ts",
-        find: "onAbort(signal, giveUp",
-        replace: "onAbort(undefined, giveUp",
+        find: "const stopListening = onAbort(signal,",
+        replace: "const stopListening = onAbort(undefined,",
       },
     ],
     profile: "mixed",
@@ -459,8 +459,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     patches: [
       {
         file: "src/node.ts",
-        find: "reject(new Error(reason));",
-        replace: "if (!requests) reject(new Error(reason));",
+        find: "await untilAborted(runScript(node.client, question, send), timeUp.signal)",
+        replace: "await runScript(node.client, question, send)",
       },
     ],
     profile: "mixed",
